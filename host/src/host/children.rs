@@ -1,6 +1,7 @@
 //! Child runs, which run like any other, but only their parent may start and continue them.
 
 use super::listening::FIRST_EPOCH;
+use super::threads::FoldedRun;
 use super::{Host, HostError};
 use crate::blocking::aside_if;
 use crate::run::{ChildForwarder, ChildRunResult, ChildStart, Driver, RunClock, RunError};
@@ -42,40 +43,42 @@ impl Host {
         updates: &ChildForwarder,
     ) -> Result<ChildRunResult, HostError> {
         let ChildStart { run_id, plan, decision, exports, cancel } = start;
-        let mut recorded = self.recorded_with_time(run_id).await?;
-        if recorded.as_ref().is_some_and(|(run, _)| !run.is_finished())
+        let mut recorded = self.folded(run_id).await?;
+        if recorded.as_ref().is_some_and(|recorded| !recorded.run.is_finished())
             && self.wait_for_other_driver(run_id, cancel).await?
         {
-            recorded = self.recorded_with_time(run_id).await?;
+            recorded = self.folded(run_id).await?;
         }
-        let (run, clock, input) = match recorded {
+        let (folded, input) = match recorded {
             None => match plan.clone() {
                 Ok(plan) => {
                     let start = Input::StartSeeded(plan.spec, plan.seed);
-                    (Run::new(Thread::default()), RunClock::default(), Some(start))
+                    let (run, clock) = (Run::new(Thread::default()), RunClock::default());
+                    (FoldedRun { run, clock, memory: None }, Some(start))
                 }
                 Err(error) => return Ok(ChildRunResult::refused(error)),
             },
-            Some((run, clock)) => {
+            Some(folded) => {
+                let run = &folded.run;
                 let input = match run.phase() {
                     Phase::Finished(_) => None,
                     Phase::Waiting => decision
                         .clone()
                         .map(|decision| Input::Decided(vec![decision]))
-                        .filter(|input| self.takes(&run, input)),
+                        .filter(|input| self.takes(run, input)),
                     _ if !run.spec().agent.backend.persistence => Some(Input::Cancel {
                         reason: "its agent's backend does not outlive the process".to_owned(),
                     }),
                     _ => Some(Input::Restarted),
                 };
-                (run, clock, input)
+                (folded, input)
             }
         };
         let run = match input {
             Some(input) => {
-                self.drive_child((Arc::clone(run_id), run, clock), input, cancel.clone(), updates).await?
+                self.drive_child(Arc::clone(run_id), folded, input, cancel.clone(), updates).await?
             }
-            None => run,
+            None => folded.run,
         };
         let ran = self.ran(&run, exports);
         if let ChildEnd::Ended { status, .. } = &ran.end {
@@ -137,23 +140,24 @@ impl Host {
 
     /// Reconstructs a run from its record and its thread; `None` if there is no record.
     pub(super) async fn recorded(&self, run_id: &str) -> Result<Option<Run>, HostError> {
-        Ok(self.recorded_with_time(run_id).await?.map(|(run, _)| run))
+        Ok(self.folded(run_id).await?.map(|folded| folded.run))
     }
 
-    /// Like [`recorded`](Self::recorded), with the time of the record.
-    async fn recorded_with_time(&self, run_id: &str) -> Result<Option<(Run, RunClock)>, HostError> {
+    /// Like [`recorded`](Self::recorded), with the time of the record and the memory of its replies.
+    async fn folded(&self, run_id: &str) -> Result<Option<FoldedRun>, HostError> {
         let Some(spec) = self.store().run_spec(run_id).await? else { return Ok(None) };
         let mut thread = self.store().thread(&spec.identity.thread_id).await?;
         let state = std::mem::take(&mut thread.state);
         // The messages of a run that has ended are already in its thread.
-        let (mut run, clock) = self.fold(thread, &spec.identity.thread_id, run_id).await?;
-        run.adopt(&state);
-        Ok(Some((run, clock)))
+        let mut folded = self.fold(thread, &spec.identity.thread_id, run_id).await?;
+        folded.run.adopt(&state);
+        Ok(Some(folded))
     }
 
     async fn drive_child(
         &self,
-        (run_id, run, clock): (Arc<str>, Run, RunClock),
+        run_id: Arc<str>,
+        FoldedRun { run, clock, memory }: FoldedRun,
         input: Input,
         cancel: CancellationToken,
         updates: &ChildForwarder,
@@ -162,7 +166,7 @@ impl Host {
         let (hub, publisher, mut events) = self.listened((&run_id, epoch), false, &cancel);
         let mut parts = self.parts(Arc::clone(&run_id), Arc::clone(&run_id), cancel, publisher);
         parts.epoch = epoch;
-        let mut driver = Driver::new(parts, run, 0).at(clock);
+        let mut driver = Driver::new(parts, run, 0).at(clock).with_replies(memory);
         driver.begin(input).await.map_err(|why| match why {
             CommitError::Advanced | CommitError::Fenced => HostError::OwnedElsewhere(run_id.to_string()),
             why => why.into(),

@@ -40,6 +40,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 use thread_memory::ReadThread;
+use threads::FoldedRun;
 use tokio::sync::{OwnedMutexGuard, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::SmolStr;
@@ -270,7 +271,7 @@ impl Host {
         let ReadThread { mut thread, memory } = self.thread_of_run(&thread_id).await?;
         let (known_messages, mut state) = (thread.messages.len(), std::mem::take(&mut thread.state));
         // Read under the lock: no other process appends to it from here on.
-        let (mut run, clock) = self.fold(thread, &thread_id, &run_id).await?;
+        let FoldedRun { mut run, clock, memory: replies } = self.fold(thread, &thread_id, &run_id).await?;
         threads::start_anew(self.toolbox().catalog().keys(), &run, &mut state);
         run.adopt(&state);
         let toolbox = self.toolbox();
@@ -283,7 +284,7 @@ impl Host {
         let (hub, publisher, events) = self.listened((&run_id, epoch), is_call, &cancel);
         let mut parts = self.parts(Arc::clone(&run_id), Arc::clone(&thread_id), cancel.clone(), publisher);
         parts.epoch = epoch;
-        let mut driver = Driver::new(parts, run, known_messages).at(clock);
+        let mut driver = Driver::new(parts, run, known_messages).at(clock).with_replies(replies);
         driver.thread_memory = memory;
         // The caller learns whether its input is part of the record.
         driver.begin(input).await.map_err(|why| match why {

@@ -2,16 +2,17 @@
 
 use super::{Busy, Host, HostError, RunRequest};
 use crate::blocking::aside_if;
-use crate::run::{RunClock, RunError, RunHandle};
+use crate::run::{RunClock, RunError, RunHandle, memory_of_reply};
 use crate::store::{CommitError, RecordReader, Remedy, RunFilter, RunSummary};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::Instant;
-use tollgate_agent::run::{Input, Run, Thread};
+use tollgate_agent::run::{Event, Input, Run, Thread};
 use tollgate_agent::state::set_aside::{misfits, set_aside, takes_long};
 use tollgate_agent::state::{KeyScope, KeySet, State};
 use tollgate_agent::text::clean;
+use tollgate_sandbox::Reservation;
 
 /// The interval at which a queued run checks whether another process is done.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
@@ -163,14 +164,16 @@ impl Host {
 
     /// Reconstructs a run from its record. If it has unfinished calls, the thread's changes by
     /// others are applied in their original order: a call that runs again sees the same state
-    /// as before, and its result conflicts with changes that it did not see. Also returns the time of its
-    /// record.
+    /// as before, and its result conflicts with changes that it did not see.
+    ///
+    /// # Errors
+    /// The record cannot be read, or there is no memory for the long replies in it.
     pub(super) async fn fold(
         &self,
         thread: Thread,
         thread_id: &str,
         run_id: &str,
-    ) -> Result<(Run, RunClock), HostError> {
+    ) -> Result<FoldedRun, HostError> {
         let record = RecordReader::new(&*self.inner.services.store, run_id);
         self.fold_record(thread, thread_id, (run_id, record)).await
     }
@@ -182,14 +185,16 @@ impl Host {
         thread: Thread,
         thread_id: &str,
         (run_id, mut record): (&str, RecordReader<'_>),
-    ) -> Result<(Run, RunClock), HostError> {
+    ) -> Result<FoldedRun, HostError> {
         let (mut run, mut clock) = (Run::new(thread.clone()), RunClock::default());
+        let mut memory = None;
         while let Some(event) = record.next().await? {
+            self.reserve_reply(&mut memory, run_id, &event.event)?;
             run.apply(&event.event).map_err(|e| RunError::of_record(run_id, &e))?;
             clock.see(&event);
         }
         if !run.is_in_batch() {
-            return Ok((run, clock));
+            return Ok(FoldedRun { run, clock, memory });
         }
         let mut run = Run::new(thread);
         let mut record = RecordReader::new(&*self.inner.services.store, run_id);
@@ -200,7 +205,35 @@ impl Host {
             run.apply(&event.event).map_err(|e| RunError::of_record(run_id, &e))?;
         }
         self.inner.services.catch_up(&mut run, thread_id, u64::MAX).await?;
-        Ok((run, clock))
+        Ok(FoldedRun { run, clock, memory })
+    }
+
+    /// Reserves memory for a long reply of the model that was read from a run's record, like that of a reply
+    /// that just arrived.
+    fn reserve_reply(
+        &self,
+        memory: &mut Option<Reservation>,
+        run_id: &str,
+        event: &Event,
+    ) -> Result<(), HostError> {
+        let Event::ModelReplied { reply, .. } = event else { return Ok(()) };
+        let Some(bytes) = memory_of_reply(reply) else { return Ok(()) };
+        let budget = self.memory_budget();
+        let is_reserved = match memory {
+            Some(held) => held.try_grow(bytes),
+            None => {
+                *memory = budget.try_reserve(bytes);
+                memory.is_some()
+            }
+        };
+        is_reserved.then_some(()).ok_or_else(|| {
+            HostError::Overloaded(format!(
+                "the host has no memory to continue the run {} now: its record has long replies of the model; try \
+                 again later. The limit is memory_budget_bytes = {}, in [limits] of tollgate.toml",
+                clean(run_id, 100),
+                budget.total_bytes()
+            ))
+        })
     }
 
     /// Takes the thread's lock, which one of this host's runs holds at a time. A run releases it
@@ -226,6 +259,15 @@ impl Host {
             tokio::time::sleep(RELEASE_INTERVAL).await;
         }
     }
+}
+
+/// A run as it was read from its record.
+pub(super) struct FoldedRun {
+    pub(super) run: Run,
+    /// The time of the record.
+    pub(super) clock: RunClock,
+    /// The memory of the model's long replies.
+    pub(super) memory: Option<Reservation>,
 }
 
 /// Awaits the work; `None` if it does not finish in time.

@@ -3,6 +3,7 @@
 use super::abandoned::Parents;
 use super::checks::check_backend;
 use super::thread_memory::ReadThread;
+use super::threads::FoldedRun;
 use super::{Busy, Host, HostError, RunRequest, spec, threads};
 use crate::blocking::aside_if;
 use crate::run::{Driver, RunEnd, RunError, new_id};
@@ -263,7 +264,8 @@ impl Host {
         let (read, sent) = futures::join!(self.thread_of_run(&thread_id), store.commands(run_id));
         let ReadThread { mut thread, memory } = read?;
         let (known_messages, mut state) = (thread.messages.len(), std::mem::take(&mut thread.state));
-        let (mut run, clock) = self.fold_record(thread, &thread_id, (&**run_id, record)).await?;
+        let FoldedRun { mut run, clock, memory: replies } =
+            self.fold_record(thread, &thread_id, (&**run_id, record)).await?;
         threads::start_anew(self.toolbox().catalog().keys(), &run, &mut state);
         run.adopt(&state);
         let (input, command) = match self.next_input(&run, run_id, sent?).await? {
@@ -278,7 +280,7 @@ impl Host {
         let (hub, publisher, events) = self.listened((run_id, *epoch), is_call, &cancel);
         let mut parts = self.parts(Arc::clone(run_id), thread_id, cancel, publisher);
         (parts.epoch, parts.command) = (*epoch, command);
-        let mut driver = Driver::new(parts, run, known_messages).at(clock);
+        let mut driver = Driver::new(parts, run, known_messages).at(clock).with_replies(replies);
         driver.thread_memory = memory;
         drop(events);
         let end: Result<RunEnd, RunError> = {

@@ -133,6 +133,13 @@ impl Driver {
         self
     }
 
+    /// Holds the memory of the replies that were read from the run's record.
+    #[must_use]
+    pub(crate) fn with_replies(self: Box<Self>, memory: Option<Reservation>) -> Box<Self> {
+        memory.into_iter().for_each(|memory| self.replies.hold(Arc::new(memory)));
+        self
+    }
+
     /// Takes the first input and commits what follows from it. [`drive_on`](Self::drive_on)
     /// continues from there.
     ///

@@ -37,6 +37,7 @@ pub(crate) use clock::RunClock;
 pub(crate) use driver::Driver;
 pub(crate) use hooks::HookSet;
 pub(crate) use parts::RunParts;
+pub(crate) use reply_memory::memory_of_reply;
 pub(crate) use room::no_memory;
 pub(crate) use services::{LONG_VALUES_AT_ONCE, RunHost, RunServices, RunStops};
 pub(crate) use thread_locks::ThreadLocks;

@@ -30,11 +30,10 @@ impl ReservedReply {
     /// # Errors
     /// There is no memory for a reply that its model did not reserve.
     pub(super) fn hand_over(&self, reply: &ModelReply) -> Result<Option<Reservation>, String> {
-        let bytes = COPIES * bytes_of(reply);
-        if bytes <= SMALL_BYTES {
+        let Some(bytes) = memory_of_reply(reply) else {
             drop(self.held().take());
             return Ok(None);
-        }
+        };
         self.reserve(bytes)?;
         let mut held = self.held().take();
         if let Some(held) = &mut held {
@@ -67,6 +66,12 @@ impl ReplyMemory for ReservedReply {
             )
         })
     }
+}
+
+/// Returns the memory that a run needs for a reply, in bytes; `None` if the reply is small.
+pub(crate) fn memory_of_reply(reply: &ModelReply) -> Option<u64> {
+    let bytes = COPIES * bytes_of(reply);
+    (bytes > SMALL_BYTES).then_some(bytes)
 }
 
 fn bytes_of(reply: &ModelReply) -> u64 {

@@ -7,13 +7,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use tollgate::models::{ModelFault, RetryPolicy, RetryingModel};
-use tollgate::store::RunFilter;
+use tollgate::store::{MemoryStore, RunFilter, Store};
 use tollgate::{
-    Agent, CallRequest, Event, FnTool, Host, LiveContent, RunEnd, RunLimits, RunOptions, RunRequest,
-    RunStatus, RunUpdate, ScriptedModel, ScriptedTurn,
+    Agent, CallRequest, Event, FnTool, Host, HostError, LiveContent, RunEnd, RunLimits, RunOptions,
+    RunRequest, RunStatus, RunUpdate, ScriptedModel, ScriptedTurn,
 };
 use tollgate_agent::descriptor::ExecutionPolicy;
 use tollgate_agent::message::{Finish, Message, TokenUsage};
+use tollgate_agent::run::{Decision, DecisionAnswer};
 use tollgate_sandbox::MemoryBudget;
 
 fn echo() -> ScriptedTurn {
@@ -114,6 +115,39 @@ async fn z3_a_run_keeps_long_replies_only_while_it_has_memory_for_them() {
     assert_eq!(budget.reserved_bytes(), 0);
     let Some(RunStatus::Failed { error }) = run(5).await else { panic!("all were kept") };
     assert!(error.contains("no memory for the model's reply") && error.contains("16777216"), "{error}");
+    assert_eq!(budget.reserved_bytes(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn z3_a_run_continues_only_if_there_is_memory_for_the_long_replies_in_its_record() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let budget = MemoryBudget::new(16 << 20);
+    let with = |turns| {
+        let agent = Agent::new("default", ScriptedModel::new(turns)).with_tools(["*"]);
+        let host = Host::builder().toolbox(toolbox()).agent(agent).store(Arc::clone(&store));
+        host.memory_budget(budget.clone()).build().unwrap()
+    };
+    let asks = ScriptedTurn::calls([("ask", json!({}))]).with_text("x".repeat(2 << 20));
+    let run = with(vec![asks]).run(RunRequest::new("default", "go").on_thread("t")).await.unwrap();
+    let end = run.wait().await.unwrap();
+    assert_eq!(budget.reserved_bytes(), 0, "nothing is kept while it waits");
+    let next = with(vec![ScriptedTurn::text("Done.")]);
+    let decision = || Decision {
+        id: "d".to_owned(),
+        target: end.waiting[0].call_id.to_string(),
+        answer: DecisionAnswer::Resume(json!({"ok": true})),
+        reason: None,
+        by: None,
+        at_ms: 1,
+    };
+    let held = budget.try_reserve(13 << 20).unwrap();
+    let Err(HostError::Overloaded(words)) = next.decide(&end.run_id, decision()).await else {
+        panic!("it was continued")
+    };
+    assert!(words.contains("long replies") && words.contains("memory_budget_bytes = 16777216"), "{words}");
+    drop(held);
+    let end = next.decide(&end.run_id, decision()).await.unwrap().wait().await.unwrap();
+    assert_eq!(end.text, "Done.");
     assert_eq!(budget.reserved_bytes(), 0);
 }
 
