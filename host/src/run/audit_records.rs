@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tollgate_agent::SmolStr;
 use tollgate_agent::code::Code;
 use tollgate_agent::gate::{Permit, Resolution, resolve};
+use tollgate_agent::outcome::Usage;
 use tollgate_agent::run::event::{FinishedCall, ToolVersion};
 use tollgate_agent::run::{Call, CallEnd, Decision, DecisionAnswer, Event, Run, RunSpec, StoredEvent};
 
@@ -32,8 +33,6 @@ fn record_of(
     events: &[StoredEvent],
 ) -> AuditRecord {
     let code = finished.end.code();
-    let denied =
-        matches!(code, Some(Code::Denied | Code::Blocked | Code::NotRun | Code::Disabled | Code::Overloaded));
     let owner = owner_of(&finished.call_id, run, events);
     let mut record = AuditRecord {
         component_id: owner.map(|owner| owner.id.clone()),
@@ -44,7 +43,7 @@ fn record_of(
         usage: (finished.usage.attempts > 0).then_some(finished.usage),
         ..AuditRecord::at(
             at_ms,
-            if denied { AuditKind::Denial } else { AuditKind::Call },
+            if was_refused(code, &finished.usage) { AuditKind::Denial } else { AuditKind::Call },
             who(spec),
             SmolStr::new_static(code.map_or("success", Code::as_str)),
         )
@@ -58,6 +57,16 @@ fn record_of(
         record = record.because(&format!("{by}{}", fault.message));
     }
     record
+}
+
+/// Returns whether the call did not run. One that is overloaded may have run: there was no memory for its
+/// result.
+fn was_refused(code: Option<Code>, usage: &Usage) -> bool {
+    match code {
+        Some(Code::Denied | Code::Blocked | Code::NotRun | Code::Disabled) => true,
+        Some(Code::Overloaded) => usage.attempts == 0,
+        _ => false,
+    }
 }
 
 /// Returns a record for each question that was answered in these events.
@@ -179,6 +188,13 @@ mod tests {
             let events = gated(order.map(deny).to_vec());
             assert_eq!(gate_of("c", &events, &[]), Some("a"), "{order:?}");
         }
+    }
+
+    #[test]
+    fn a_call_without_memory_for_its_result_was_not_refused() {
+        let refused = |attempts| was_refused(Some(Code::Overloaded), &Usage { attempts, ..Usage::default() });
+        assert!(refused(0));
+        assert!(!refused(1));
     }
 
     #[test]
