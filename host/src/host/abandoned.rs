@@ -26,7 +26,9 @@ impl Host {
     /// # Errors
     /// The store cannot be read. A run that cannot be ended is logged and left as it is.
     pub async fn end_abandoned(&self) -> Result<(), HostError> {
-        self.end_all(self.left("call", "running").await?).await;
+        let calls = self.left("call", "running").await?;
+        let end = |run: RunSummary| async move { self.explain(&run, self.end_call(&run.run_id).await).await };
+        stream::iter(calls).for_each_concurrent(AT_ONCE, end).await;
         self.end_orphans(&mut Parents::default()).await
     }
 
@@ -37,7 +39,8 @@ impl Host {
     pub(super) async fn end_orphans(&self, parents: &mut Parents) -> Result<(), HostError> {
         let mut children = self.left("child", "running").await?;
         children.extend(self.left("child", "waiting").await?);
-        parents.0.retain(|id, _| children.iter().any(|child| child.run_id == *id));
+        let ids: HashSet<&str> = children.iter().map(|child| child.run_id.as_str()).collect();
+        parents.0.retain(|id, _| ids.contains(id.as_str()));
         if children.is_empty() {
             return Ok(());
         }
@@ -47,22 +50,28 @@ impl Host {
         }
         let mut orphans = Vec::new();
         for child in children {
-            if !parents.0.contains_key(&child.run_id) {
-                let Ok(spec) = self.store().run_spec(&child.run_id).await else {
-                    // Ending it fails for the same reason, which is logged then.
-                    orphans.push(child);
-                    continue;
-                };
-                let parent = spec.and_then(|spec| spec.identity.parent_run_id.clone());
-                parents.0.insert(child.run_id.clone(), parent);
-            }
-            let parent = parents.0.get(&child.run_id).and_then(Option::as_ref);
-            if parent.is_some_and(|parent| !open.contains(parent.as_str())) {
-                orphans.push(child);
+            match self.parent_of(&child.run_id, parents).await {
+                Ok(Some(parent)) if !open.contains(parent.as_str()) => orphans.push((child, parent)),
+                Ok(_) => {}
+                Err(why) => self.explain(&child, Err(why)).await,
             }
         }
-        self.end_all(orphans).await;
+        let end = |(child, parent): (RunSummary, SmolStr)| async move {
+            self.explain(&child, self.end_orphan(&child.run_id, &parent).await).await;
+        };
+        stream::iter(orphans).for_each_concurrent(AT_ONCE, end).await;
         Ok(())
+    }
+
+    /// Returns the parent that a child's record names.
+    async fn parent_of(&self, run_id: &str, parents: &mut Parents) -> Result<Option<SmolStr>, HostError> {
+        if let Some(parent) = parents.0.get(run_id) {
+            return Ok(parent.clone());
+        }
+        let spec = self.store().run_spec(run_id).await?;
+        let parent = spec.and_then(|spec| spec.identity.parent_run_id.clone());
+        parents.0.insert(run_id.to_owned(), parent.clone());
+        Ok(parent)
     }
 
     /// Returns the newest open runs.
@@ -83,16 +92,9 @@ impl Host {
         Ok(runs)
     }
 
-    async fn end_all(&self, runs: Vec<RunSummary>) {
-        stream::iter(runs).for_each_concurrent(AT_ONCE, |run| self.end_abandoned_run(run)).await;
-    }
-
-    async fn end_abandoned_run(&self, run: RunSummary) {
+    /// Logs why a run could not be ended.
+    async fn explain(&self, run: &RunSummary, ended: Result<(), HostError>) {
         let id = run.run_id.as_str();
-        let ended = match run.kind.as_str() {
-            "call" => self.end_call(id).await,
-            _ => self.end_orphan(id).await,
-        };
         // Another host may have ended the run meanwhile.
         if let Err(why) = ended
             && self.summary(id).await.is_ok_and(|now| now.is_none_or(|now| now.events == run.events))
@@ -108,9 +110,7 @@ impl Host {
     }
 
     /// Ends a child unless its parent may still go on, which may not be one of the newest open runs.
-    async fn end_orphan(&self, run_id: &str) -> Result<(), HostError> {
-        let Some(spec) = self.store().run_spec(run_id).await? else { return Ok(()) };
-        let Some(parent) = &spec.identity.parent_run_id else { return Ok(()) };
+    async fn end_orphan(&self, run_id: &str, parent: &str) -> Result<(), HostError> {
         let parent = self.summary(parent).await?;
         if parent.is_none_or(|parent| !matches!(parent.status.as_str(), "running" | "waiting")) {
             self.end_child(run_id).await?;
