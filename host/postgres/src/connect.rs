@@ -87,6 +87,10 @@ pub(crate) async fn check_lease(client: &Client, config: &PostgresConfig) -> Res
         asked.map_err(|e| explain("read", &config.address(), &e))?;
         shortest = shortest.min(began.elapsed());
     }
+    check_exchange(shortest, config)
+}
+
+fn check_exchange(shortest: Duration, config: &PostgresConfig) -> Result<(), StoreError> {
     if shortest <= longest_exchange(config.lease) {
         return Ok(());
     }
@@ -226,6 +230,18 @@ mod tests {
     fn a_slow_connection_has_time_for_large_records() {
         assert_eq!(exchange_of(0), EXCHANGE);
         assert_eq!(exchange_of(64_000_000), EXCHANGE + Duration::from_secs(250));
+    }
+
+    #[test]
+    fn a_server_that_is_too_slow_for_the_lease_is_refused() {
+        let config = PostgresConfig::new("postgres://u@localhost/x").unwrap();
+        let config = config.with_lease(Duration::from_secs(3)).unwrap();
+        assert!(check_exchange(Duration::from_secs(1), &config).is_ok());
+        let words = check_exchange(Duration::from_millis(1_001), &config).unwrap_err().to_string();
+        assert!(
+            words.contains("takes 1001 ms, which is too long for lease_ms = 3000; raise lease_ms"),
+            "{words}"
+        );
     }
 
     #[tokio::test]

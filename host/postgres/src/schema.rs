@@ -220,11 +220,7 @@ pub(crate) async fn warnings(client: &Client) -> Result<Vec<String>, tokio_postg
         let what = "synchronous_commit is off: a crash of the server can lose commits that were reported";
         warnings.push(what.to_owned());
     }
-    if ahead_ms.abs() > MAX_CLOCK_DIFFERENCE_MS {
-        let (seconds, how) = (ahead_ms.abs() / 1_000, if ahead_ms > 0 { "ahead of" } else { "behind" });
-        let what = format!("the clock of this machine is {seconds} s {how} the server's; synchronize both");
-        warnings.push(what);
-    }
+    warnings.extend(clock_warning(ahead_ms));
     if may_alter {
         warnings.push(format!(
             "the role {} may alter what was recorded; grant it only what docs/postgresql.md lists",
@@ -240,9 +236,26 @@ pub(crate) async fn warnings(client: &Client) -> Result<Vec<String>, tokio_postg
     Ok(warnings)
 }
 
+/// Returns a warning if this machine's clock is too far ahead of the server's, or behind it.
+fn clock_warning(ahead_ms: i64) -> Option<String> {
+    let (seconds, how) = (ahead_ms.abs() / 1_000, if ahead_ms > 0 { "ahead of" } else { "behind" });
+    (ahead_ms.abs() > MAX_CLOCK_DIFFERENCE_MS)
+        .then(|| format!("the clock of this machine is {seconds} s {how} the server's; synchronize both"))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::too_old;
+    use super::{clock_warning, too_old};
+
+    #[test]
+    fn a_clock_that_is_a_minute_off_is_told() {
+        let words = |ahead_ms, how: &str| {
+            assert!(clock_warning(ahead_ms).is_some_and(|told| told.contains(how)), "{ahead_ms}");
+        };
+        words(61_000, "61 s ahead of the server's");
+        words(-3_600_000, "3600 s behind the server's");
+        assert_eq!((clock_warning(60_000), clock_warning(-60_000)), (None, None));
+    }
 
     #[test]
     fn a_server_before_version_14_is_refused_by_its_name() {

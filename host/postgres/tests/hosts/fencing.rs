@@ -115,7 +115,7 @@ async fn a_run_that_a_host_owns_without_driving_it_is_released() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn numbers_that_the_database_cannot_keep_are_refused_and_asked_for_in_vain() {
+async fn what_the_database_cannot_keep_is_refused_and_asked_for_in_vain() {
     let database = cluster().database().await;
     let store = PostgresStore::connect(database.config()).await.unwrap();
     store.commit(commit("r", 1, 0, vec![started("r", prompt())])).await.unwrap();
@@ -124,6 +124,9 @@ async fn numbers_that_the_database_cannot_keep_are_refused_and_asked_for_in_vain
     assert!(refused.contains("a commit of the run r has a number above 9223372036854775807"), "{refused}");
     assert!(store.events("r", u64::MAX).await.unwrap().is_empty());
     assert!(matches!(store.acquire("r", u64::MAX).await, Err(CommitError::Behind)));
+    let refused = store.commit(commit("n\0", 1, 0, vec![started("n\0", prompt())])).await;
+    let refused = refused.unwrap_err().to_string();
+    assert!(refused.contains("an id contains a NUL character; use another id"), "{refused}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
