@@ -8,8 +8,10 @@ import json
 import sys
 import threading
 import time
+import types
 import unittest
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired, Optional, TypedDict, Union
 
 from tollgate import (
@@ -368,6 +370,27 @@ class Powers(unittest.TestCase):
         with self.assertRaisesRegex(Refusal, "a name is missing"):
             component.call("visit", {"place": {}, "others": []})
 
+    def test_k12_a_build_explains_that_pydantic_2_is_compiled(self):
+        entry = Path(__file__).parents[3] / "host/cli/src/project/languages/entry.py"
+        code = compile(entry.read_text().replace("MODULE", "missing_import"), entry, "exec")
+
+        class MissingImport(types.ModuleType):
+            """A tool whose import fails."""
+
+            def __getattr__(self, name: str):
+                raise ImportError(name=self.missing)
+
+        module = sys.modules["missing_import"] = MissingImport("missing_import")
+        self.addCleanup(sys.modules.pop, "missing_import")
+        # The last is named if the package is installed, but compiled for this machine.
+        for module.missing in ["pydantic", "pydantic_core", "pydantic_core._pydantic_core"]:
+            with self.assertRaises(ImportError) as raised:
+                exec(code, {})
+            self.assertIn("for version 1, type: pip install", raised.exception.__notes__[1])
+        module.missing = "requests"
+        with self.assertRaises(ImportError) as raised:
+            exec(code, {})
+        self.assertIn("pip install --target packages requests", raised.exception.__notes__[1])
 
     def test_a_model_of_pydantic_1_is_a_parameter(self):
         class Pair:
