@@ -93,7 +93,7 @@ fn text(attribute: &Ident, input: ParseStream<'_>) -> syn::Result<LitStr> {
         Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(text), .. }) => Ok(text.clone()),
         _ => Err(syn::Error::new_spanned(
             &expression,
-            format!("`{attribute}` is a text: `{attribute} = \"...\"`"),
+            format!("`{attribute}` needs a string: `{attribute} = \"...\"`"),
         )),
     }
 }

@@ -15,7 +15,7 @@ mod state;
 use proc_macro::TokenStream;
 use syn::parse_macro_input;
 
-/// Makes a tool of a function, sync or async.
+/// Turns a function, sync or async, into a tool.
 ///
 /// The function remains unchanged. The macro adds a type of the same name that
 /// implements `Tool`, for `component!` to list.
@@ -24,16 +24,14 @@ use syn::parse_macro_input;
 ///
 /// | attribute | meaning | default |
 /// |---|---|---|
-/// | `id = "add-note"` | the tool's id in the registry | the function's name, with `-`
-/// for `_` |
+/// | `id = "add-note"` | the tool's id in the registry | the function's name, with `-` for `_` |
 /// | `name = "add_note"` | the name that the model uses | the function's name |
-/// | `description = "..."` | the tool's purpose, for the model | the doc comment's
-/// first paragraph |
-/// | `category = "notes"` | a category for grouping and for gates to match | none |
-/// | `timeout = "5s"` | for one attempt: `"5s"`, `"500ms"`, `"2m"`, or milliseconds | the run's, or 15 s |
+/// | `description = "..."` | the tool's purpose, for the model | the doc comment's first paragraph |
+/// | `category = "notes"` | a category, for grouping and for gates | none |
+/// | `timeout = "5s"` | the time for one attempt: `"5s"`, `"500ms"`, `"2m"`, or milliseconds | the run's, or 15 s |
 /// | `max_retries = 2` | attempts after the first | 3 |
-/// | `idempotent` | running again is harmless | it is not |
-/// | `validate = check` | a function that takes references to the arguments and returns `Result<(), E>` | the schema says it all |
+/// | `idempotent` | calling it again with the same arguments is harmless | not idempotent |
+/// | `validate = check` | a further check: a function that takes references to the arguments and returns `Result<(), E>` | none |
 /// | `state(ITEMS, read(CITY), write(LOG))` | the keys that it reads and writes | none |
 ///
 /// # Parameters
@@ -41,7 +39,7 @@ use syn::parse_macro_input;
 /// Each parameter is an argument of the tool, except one of type `&Context` or `&mut
 /// Context`. Arguments of type `Option<T>` or with a `#[default = 5]` are optional.
 /// `#[schemars(range(min = 1, max = 6))]` bounds an argument, as on a struct's field;
-/// options that would change how it is read are rejected. `#[args]` on the only
+/// options that would change how it is parsed are rejected. `#[args]` on the only
 /// parameter makes the fields of its struct the arguments. A parameter is described by
 /// a doc comment of its own or in the function's: `:param name: text`, `name: text`
 /// under `Args:`, or `* name - text`.
@@ -52,14 +50,14 @@ pub fn tool(attributes: TokenStream, item: TokenStream) -> TokenStream {
     expand::tool(attributes, function).unwrap_or_else(syn::Error::into_compile_error).into()
 }
 
-/// Makes one component of several tools.
+/// Combines one or more tools into a component.
 ///
 /// ```text
 /// component! {
 ///     id: "notes",
 ///     tools: [add, list, delete],
 ///     version: "1.2.0",              // default: the crate's
-///     state: [ITEMS, read(CITY)],    // beside what the tools declare
+///     state: [ITEMS, read(CITY)],    // in addition to the tools' own
 /// }
 /// ```
 ///

@@ -27,19 +27,19 @@ impl Context {
         T: Serialize + DeserializeOwned,
         R: ReducerType,
     {
+        let unreadable = |error: serde_json::Error| unreadable(key.name(), &error);
         let stored = self.stored(key.name());
         if !self.has_written(key.name()) {
             return match stored {
-                Some(json) => serde_json::from_str(&json).map_err(|error| misread(key.name(), &error)),
+                Some(json) => serde_json::from_str(&json).map_err(unreadable),
                 None => Ok(key.initial_value()),
             };
         }
         let value = match stored {
-            Some(json) => serde_json::from_str(&json).map_err(|error| misread(key.name(), &error))?,
-            None => serde_json::to_value(key.initial_value()).map_err(|error| misread(key.name(), &error))?,
+            Some(json) => serde_json::from_str(&json).map_err(unreadable)?,
+            None => serde_json::to_value(key.initial_value()).map_err(unreadable)?,
         };
-        serde_json::from_value(self.overlaid(key.name(), R::REDUCER, value))
-            .map_err(|error| misread(key.name(), &error))
+        serde_json::from_value(self.overlaid(key.name(), R::REDUCER, value)).map_err(unreadable)
     }
 
     /// Sets the key's value.
@@ -111,6 +111,6 @@ impl Context {
     }
 }
 
-fn misread(key: &str, error: &serde_json::Error) -> ToolError {
-    ToolError::Internal(format!("The value of `{key}` is not of the type it is read as: {error}."))
+fn unreadable(key: &str, error: &serde_json::Error) -> ToolError {
+    ToolError::Internal(format!("The value of `{key}` does not have the key's type: {error}."))
 }
