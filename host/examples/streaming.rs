@@ -32,16 +32,16 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // `events` is a `Stream` of text while the model writes it, and of every stored event
     // in order. It ends when the run ends.
     let mut run = host.run(RunRequest::new("assistant", "Count this: Never say never again")).await?;
-    while let Some(told) = run.events.next().await {
-        match told {
-            RunUpdate::Live(moment) => {
-                if let LiveContent::TextDelta { text } = moment.piece {
+    while let Some(update) = run.events.next().await {
+        match update {
+            RunUpdate::Live(live) => {
+                if let LiveContent::TextDelta { text } = live.piece {
                     print!("{text}");
                 }
             }
             // An event is stored before it is sent: a client that reconnects with this
             // number through `Host::follow` misses none.
-            RunUpdate::Stored(numbered) => show(&numbered.event),
+            RunUpdate::Stored(stored) => show(&stored.event),
             RunUpdate::Child(_) => {} // updates of agents that this agent's tools run
         }
     }

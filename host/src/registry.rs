@@ -1,7 +1,7 @@
 //! The lock file of a configuration, and the registries that it names.
 //!
 //! The crate `tollgate-registry` fetches components and verifies who signed them. This module connects
-//! it with the configuration, and re-exports the types that this takes.
+//! it with the configuration, and re-exports the types that its functions take and return.
 
 use crate::config::{Config, FILE_NAME};
 use serde::Serialize;

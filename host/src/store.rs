@@ -1,4 +1,5 @@
-//! Storage of events, and of what is derived from them. All of `tollgate-store`, and the stores.
+//! Storage of events, and of what is derived from them: everything of `tollgate-store`, and the stores
+//! that are part of this crate.
 //!
 //! A [`MemoryStore`] ends with the process. A `SqliteStore`, with the feature `sqlite`, persists,
 //! and several processes may share its directory. A host writes to the store; reading needs no host:
@@ -25,8 +26,8 @@
 //! # }
 //! ```
 //!
-//! A custom store may keep everything elsewhere, or wrap another store and add to it. Before a
-//! commit returns, its effects do not start and no client receives its events:
+//! A custom store may keep everything elsewhere, or wrap another store and add to it. Until a commit
+//! returns, its effects do not start and no client receives its events:
 //!
 //! ```
 //! use std::sync::Arc;
@@ -38,7 +39,7 @@
 //! use tollgate::store::{RunSpec, StateChange, StoredEvent, Thread};
 //! use tollgate::{Agent, Host, MemoryStore, ScriptedModel, RunRequest, ScriptedTurn, async_trait};
 //!
-//! /// Counts the events, and hands everything on.
+//! /// Counts the events, and passes everything on.
 //! #[derive(Default)]
 //! struct Counted {
 //!     store: MemoryStore,
@@ -58,7 +59,7 @@
 //!         self.store.events(run_id, after).await
 //!     }
 //!
-//!     // The other functions, and those of the other four traits, hand on in the same way.
+//!     // The other functions, and those of the other four traits, pass on their arguments in the same way.
 //! #   async fn events_page(&self, run_id: &str, after: u64, limit: PageLimit) -> Result<EventPage, StoreError> {
 //! #       self.store.events_page(run_id, after, limit).await
 //! #   }

@@ -14,8 +14,8 @@ pub const MAX_FILTER_BYTES: usize = 2048;
 /// of 128 levels, and reading deeper ones would overflow the guest's stack.
 pub const MAX_DEPTH: usize = 100;
 
-/// The most bytes of results as JSON. The host cuts the model's input at the same
-/// size, and a truncated list is worth less than a shorter one.
+/// The maximum size of all results as JSON, in bytes. The host cuts a longer result at
+/// this size, and a list that breaks off in the middle is worse than a shorter one.
 const MAX_RESULT_BYTES: usize = 256 << 10;
 
 /// Up to 2 to the power of 53, a float represents every integer exactly.
@@ -165,7 +165,7 @@ fn too_large(bytes: usize) -> CodedError {
     CodedError::new("result_too_large", message)
 }
 
-/// Cuts a reason: an error may quote the whole input.
+/// Shortens a text for a message: an error may quote the whole input.
 fn cut(reason: &str) -> &str {
     &reason[..reason.floor_char_boundary(500)]
 }

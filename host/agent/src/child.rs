@@ -11,13 +11,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The deepest nesting of agents, not counting the first one.
 pub const MAX_DEPTH: u32 = 4;
-/// The most children that one call may request.
+/// The maximum number of children that one call may request.
 pub const MAX_CHILDREN: u32 = 64;
-/// The most messages that a child begins with.
+/// The maximum number of messages that a child begins with.
 pub const MAX_CHILD_MESSAGES: usize = 64;
-/// The most bytes of all those messages.
+/// The maximum size of all those messages together, in bytes.
 pub const MAX_CHILD_MESSAGES_BYTES: usize = 1024 * 1024;
-/// The most keys that a request of a component seeds, and the most that it exports.
+/// The maximum number of keys that a component's request may seed, and of those that it may export.
 pub const MAX_CHILD_KEYS: usize = 1_024;
 /// The longest text of a child that its parent receives, in bytes.
 pub const MAX_CHILD_TEXT_BYTES: usize = 1024 * 1024;
@@ -31,14 +31,14 @@ pub struct ChildRequest {
     pub messages: Vec<Message>,
     /// The child's state before its first step, by key.
     pub seed: Vec<(String, Value)>,
-    /// Keys to return.
+    /// The keys whose final values the parent receives.
     pub exports: Vec<String>,
     /// How much of the child's text the parent's clients see.
     pub streaming: Streaming,
 }
 
 impl ChildRequest {
-    /// Asks this agent one question: silent, without seed and exports.
+    /// Creates a request that asks an agent one question. It is silent, and has no seed and no exports.
     #[must_use]
     pub fn new(agent_id: impl Into<String>, prompt: impl Into<String>) -> Self {
         Self {
@@ -57,14 +57,14 @@ impl ChildRequest {
         self
     }
 
-    /// Returns this key to the parent.
+    /// Adds a key whose final value the parent receives.
     #[must_use]
     pub fn with_export(mut self, key: impl Into<String>) -> Self {
         self.exports.push(key.into());
         self
     }
 
-    /// Shows the child's text.
+    /// Sets how much of the child's text the parent's clients see.
     #[must_use]
     pub fn with_streaming(mut self, streaming: Streaming) -> Self {
         self.streaming = streaming;
@@ -101,10 +101,10 @@ pub struct ChildOutcome {
     pub output: Option<Value>,
     /// The number of the model's turns.
     pub steps: u32,
-    /// The final values of the exported run-scoped keys; empty if the agent's backend
+    /// The final values of the exported run-scoped keys; `None` if the agent's backend
     /// cannot return state.
     pub state: Option<BTreeMap<String, Value>>,
-    /// The exported thread-scoped keys, likewise.
+    /// The final values of the exported thread-scoped keys; `None` in the same case.
     pub thread_state: Option<BTreeMap<String, Value>>,
     /// Whether one of its calls asked to end the loop that it runs in.
     pub escalated: bool,

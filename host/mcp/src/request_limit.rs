@@ -8,51 +8,56 @@ pub const MAX_REQUESTS: usize = 2_048;
 /// The maximum total size of those requests, in bytes.
 pub const MAX_REQUEST_BYTES: usize = 32 * 1024 * 1024;
 
-/// The requests in flight, of all clients or of one.
+/// The limits of all clients or of one, and their requests in flight.
 #[derive(Debug)]
 pub struct RequestLimiter {
     requests: AtomicUsize,
     bytes: AtomicUsize,
-    most_requests: usize,
-    most_bytes: usize,
+    max_requests: usize,
+    max_bytes: usize,
 }
 
 impl Default for RequestLimiter {
     fn default() -> Self {
-        Self::up_to(MAX_REQUESTS, MAX_REQUEST_BYTES)
+        Self::with_limits(MAX_REQUESTS, MAX_REQUEST_BYTES)
     }
 }
 
 /// A request's share of the limit, released when the request is done.
 #[derive(Debug, Clone)]
-pub struct RequestPermit(Arc<RequestClaim>, Option<Arc<RequestClaim>>);
+pub struct RequestPermit {
+    claim: Arc<RequestClaim>,
+    /// The claim of the limit of all clients, if the other one is of one client's limit.
+    of_all: Option<Arc<RequestClaim>>,
+}
 
+/// One request and its bytes, which a limiter counts until this is dropped.
 #[derive(Debug)]
 struct RequestClaim {
-    load: Arc<RequestLimiter>,
+    limiter: Arc<RequestLimiter>,
     bytes: AtomicUsize,
 }
 
 impl RequestPermit {
     /// Reduces the share to the given size and releases the rest.
     pub fn shrink(&self, bytes: usize) {
-        for claim in [Some(&self.0), self.1.as_ref()].into_iter().flatten() {
+        for claim in [Some(&self.claim), self.of_all.as_ref()].into_iter().flatten() {
             let before = claim.bytes.fetch_min(bytes, Ordering::Relaxed);
-            claim.load.bytes.fetch_sub(before.saturating_sub(bytes), Ordering::Relaxed);
+            claim.limiter.bytes.fetch_sub(before.saturating_sub(bytes), Ordering::Relaxed);
         }
     }
 }
 
 impl RequestLimiter {
-    /// Returns the limit of one of several clients: half of the total, so that there is room for
+    /// Creates the limiter of one of several clients. It allows half of the total, so that there is room for
     /// others.
     #[must_use]
     pub fn of_one() -> Self {
-        Self::up_to(MAX_REQUESTS / 2, MAX_REQUEST_BYTES / 2)
+        Self::with_limits(MAX_REQUESTS / 2, MAX_REQUEST_BYTES / 2)
     }
 
-    fn up_to(most_requests: usize, most_bytes: usize) -> Self {
-        Self { requests: AtomicUsize::new(0), bytes: AtomicUsize::new(0), most_requests, most_bytes }
+    fn with_limits(max_requests: usize, max_bytes: usize) -> Self {
+        Self { requests: AtomicUsize::new(0), bytes: AtomicUsize::new(0), max_requests, max_bytes }
     }
 
     /// Returns the number of requests in flight.
@@ -63,29 +68,27 @@ impl RequestLimiter {
 
     /// Claims a share for a request of this size; `None` if there is no room.
     #[must_use]
-    pub fn claim(load: &Arc<Self>, bytes: usize) -> Option<RequestPermit> {
-        let requests = load.requests.fetch_add(1, Ordering::Relaxed);
-        let held = load.bytes.fetch_add(bytes, Ordering::Relaxed);
-        // Released at once if it exceeds the limit.
-        let slot = RequestPermit(
-            Arc::new(RequestClaim { load: Arc::clone(load), bytes: AtomicUsize::new(bytes) }),
-            None,
-        );
-        (requests < load.most_requests && held + bytes <= load.most_bytes).then_some(slot)
+    pub fn claim(limiter: &Arc<Self>, bytes: usize) -> Option<RequestPermit> {
+        let requests = limiter.requests.fetch_add(1, Ordering::Relaxed);
+        let held = limiter.bytes.fetch_add(bytes, Ordering::Relaxed);
+        // If it exceeds a limit, it is dropped below, which releases it.
+        let claim = RequestClaim { limiter: Arc::clone(limiter), bytes: AtomicUsize::new(bytes) };
+        let fits = requests < limiter.max_requests && held + bytes <= limiter.max_bytes;
+        fits.then(|| RequestPermit { claim: Arc::new(claim), of_all: None })
     }
 
     /// Claims a share of one client's limit and of the total.
     #[must_use]
     pub fn claim_both(one: &Arc<Self>, all: &Arc<Self>, bytes: usize) -> Option<RequestPermit> {
         let (one, all) = (Self::claim(one, bytes)?, Self::claim(all, bytes)?);
-        Some(RequestPermit(one.0, Some(all.0)))
+        Some(RequestPermit { claim: one.claim, of_all: Some(all.claim) })
     }
 }
 
 impl Drop for RequestClaim {
     fn drop(&mut self) {
-        self.load.requests.fetch_sub(1, Ordering::Relaxed);
-        self.load.bytes.fetch_sub(*self.bytes.get_mut(), Ordering::Relaxed);
+        self.limiter.requests.fetch_sub(1, Ordering::Relaxed);
+        self.limiter.bytes.fetch_sub(*self.bytes.get_mut(), Ordering::Relaxed);
     }
 }
 

@@ -4,6 +4,8 @@ use super::secret::MAX_KEY_BYTES;
 use std::time::Duration;
 use tollgate_agent::text;
 
+/// The maximum number of calls in one reply. By default a run makes at most 256 in all.
+pub const MAX_REPLY_CALLS: usize = 1_024;
 /// The maximum number of bytes shown of a provider's message.
 const MAX_MESSAGE_BYTES: usize = 2_000;
 /// The number of bytes read before secrets are removed. If the message were cut to its final
@@ -17,9 +19,6 @@ pub struct ModelFault {
     kind: FaultKind,
     message: String,
 }
-
-/// The maximum number of calls in one reply. By default a run makes at most 256 in all.
-pub const MAX_REPLY_CALLS: usize = 1_024;
 
 /// The kind of a fault, by whether the same request may succeed later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,13 +50,13 @@ impl ModelFault {
         Self::permanent(&format!("The reply asks for more than {MAX_REPLY_CALLS} calls, which is the limit."))
     }
 
-    /// Returns whether a retry can help.
+    /// Returns the kind, which states whether a retry can help.
     #[must_use]
     pub fn kind(&self) -> FaultKind {
         self.kind
     }
 
-    /// Returns the message, in the provider's words if it sent any.
+    /// Returns the message, which quotes the provider's words if it sent any.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message

@@ -19,11 +19,11 @@ impl Digest {
         Self::finished("sha256", digest::digest(&SHA256, bytes))
     }
 
-    /// Hashes everything that can be read with SHA-256, keeping nothing. Returns also the number of
+    /// Hashes everything that the reader returns with SHA-256, in chunks. Also returns the number of
     /// bytes.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// The reader fails.
     pub(crate) fn of_all(mut from: impl Read) -> io::Result<(Self, u64)> {
         let (mut hasher, mut length) = (Context::new(&SHA256), 0);
         let mut chunk = vec![0; 64 << 10];
@@ -40,7 +40,7 @@ impl Digest {
         }
     }
 
-    /// Makes a digest from a SHA-256 in hexadecimal.
+    /// Creates a digest from a SHA-256 in hexadecimal.
     ///
     /// # Errors
     /// The text is not 64 characters of lower-case hexadecimal.

@@ -40,8 +40,8 @@ impl ReadOnlyStore {
                 format!("the store {} has changes that cannot be read without writing", file.display());
             return Err(StoreError::unusable(message).with_remedy(Remedy::CopyDirectory));
         }
-        // Without a log and a writer, SQLite need not look for a log. An index that a full disk left
-        // incomplete cannot be read.
+        // Without a log and a writer, the file is opened as immutable. SQLite then ignores the log's index,
+        // which a full disk may have left incomplete and unreadable.
         let is_unchanging = log == 0 && (!is_shared || !process::any_lives(directory));
         let readers = Readers::read_only(file, Arc::new(Process::observer(directory)), is_unchanging);
         readers.query(|reader| reader.check_version())?;

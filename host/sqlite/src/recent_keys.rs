@@ -1,26 +1,28 @@
-//! The keys that the latest commits wrote, so that most commits are moved behind others without
-//! reading the others' changes again.
+//! The keys that the latest commits wrote. With them, most commits that were built on an older state
+//! can be rebased without reading the changes that they missed from the database.
 
 use std::collections::{HashMap, VecDeque};
 use tollgate_agent::state::StateChange;
 use tollgate_store::rules::WrittenKeys;
 
-/// The maximum number of changes remembered per thread, and of threads.
+/// The maximum number of changes remembered per thread.
 const MAX_CHANGES: usize = 1_024;
+/// The maximum number of threads whose changes are remembered.
 const MAX_THREADS: usize = 64;
 
 /// The keys written by the latest changes of threads, by the thread's row.
 #[derive(Default)]
 pub(crate) struct RecentKeys {
-    version: i64,
+    /// SQLite's data version when they were remembered.
+    data_version: i64,
     threads: HashMap<i64, VecDeque<WrittenKeys>>,
 }
 
 impl RecentKeys {
-    /// Forgets everything if another process has committed since.
-    pub(crate) fn see(&mut self, version: i64) {
-        if version != self.version {
-            self.version = version;
+    /// Forgets everything if the data version differs, since another process has committed then.
+    pub(crate) fn check_version(&mut self, data_version: i64) {
+        if data_version != self.data_version {
+            self.data_version = data_version;
             self.threads.clear();
         }
     }
@@ -30,6 +32,7 @@ impl RecentKeys {
         self.threads.clear();
     }
 
+    /// Remembers the keys of a thread's newest change.
     pub(crate) fn push(&mut self, thread: i64, change: &StateChange) {
         if self.threads.len() >= MAX_THREADS && !self.threads.contains_key(&thread) {
             self.threads.clear();
@@ -78,7 +81,7 @@ mod tests {
         assert!(recent.between(7, 1, 5).is_none() && recent.between(7, 2, 6).is_none());
         recent.push(7, &change(9));
         assert!(recent.between(7, 4, 9).is_none());
-        recent.see(1);
+        recent.check_version(1);
         assert!(recent.between(7, 8, 9).is_none());
     }
 }

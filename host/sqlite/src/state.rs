@@ -2,11 +2,11 @@
 //!
 //! An update is folded into the stored value if the value is small, or if its pending updates
 //! have grown as large as it was when last written. Any other update becomes a row beside the
-//! value. The amount a commit writes therefore depends on the update and, amortized, not on the
-//! value.
+//! value. The amortized amount that a commit writes therefore depends on the update, and not on
+//! the value.
 
 use rusqlite::types::Type;
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use tollgate_agent::state::{KeyScope, KeyUpdate, Reducer, StateChange};
 /// A value up to this size is rewritten with each update.
 const SMALL_BYTES: i64 = 4 * 1024;
 
-/// The stored size of a key.
+/// The stored size of a key: of its value, and of the updates that are not folded into it yet.
 #[derive(Default, Clone, Copy)]
 struct Size {
     value_bytes: i64,
@@ -30,12 +30,11 @@ impl Size {
         let find = "SELECT octet_length(s.value), coalesce(z.updates, 0), coalesce(z.update_bytes, 0)
             FROM state s LEFT JOIN state_sizes z ON z.thread = s.thread AND z.key = s.key
             WHERE s.thread = ?1 AND s.key = ?2";
-        connection
-            .prepare_cached(find)?
-            .query_row(params![thread, key], |row| {
-                Ok(Self { value_bytes: row.get(0)?, updates: row.get(1)?, update_bytes: row.get(2)? })
-            })
-            .optional()
+        connection.prepare_cached(find)?.query_row(params![thread, key], Self::of_row).optional()
+    }
+
+    fn of_row(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self { value_bytes: row.get(0)?, updates: row.get(1)?, update_bytes: row.get(2)? })
     }
 
     /// Returns an upper bound of the value's length with all updates folded in.
@@ -50,7 +49,8 @@ pub(super) fn sizes(
     thread: i64,
     owner: &str,
 ) -> rusqlite::Result<HashMap<String, usize>> {
-    // The character after the dot that ends an owner's id.
+    // The owner's keys begin with its id and a dot. `/` is the character after the dot, so no key beyond
+    // it is the owner's.
     let found = sizes_between(connection, thread, owner, &format!("{owner}/"))?;
     Ok(found.into_iter().filter(|(key, _)| owner_of(key) == owner).collect())
 }
@@ -70,10 +70,8 @@ fn sizes_between(
         FROM state s LEFT JOIN state_sizes z ON z.thread = s.thread AND z.key = s.key
         WHERE s.thread = ?1 AND s.key >= ?2 AND s.key < ?3 ORDER BY s.key";
     let mut find = connection.prepare_cached(find)?;
-    let rows = find.query_map(params![thread, from, before], |row| {
-        let size = Size { value_bytes: row.get(0)?, updates: row.get(1)?, update_bytes: row.get(2)? };
-        Ok((row.get(3)?, size.bytes()))
-    })?;
+    let rows =
+        find.query_map(params![thread, from, before], |row| Ok((row.get(3)?, Size::of_row(row)?.bytes())))?;
     rows.collect()
 }
 
@@ -87,7 +85,7 @@ pub(super) fn write(connection: &Connection, thread: i64, change: &StateChange) 
                 set(connection, thread, &update.key, value, before)?;
             }
             (None, Some(fold), Some(body)) => {
-                fold_in(connection, thread, update, fold.reducer, &body.to_string())?;
+                add_update(connection, thread, update, fold.reducer, &body.to_string())?;
             }
             _ => {}
         }
@@ -95,7 +93,8 @@ pub(super) fn write(connection: &Connection, thread: i64, change: &StateChange) 
     Ok(())
 }
 
-fn fold_in(
+/// Adds a row with the update, or folds it into the stored value together with earlier updates.
+fn add_update(
     connection: &Connection,
     thread: i64,
     update: &KeyUpdate,
@@ -104,23 +103,11 @@ fn fold_in(
 ) -> rusqlite::Result<()> {
     let size = Size::of(connection, thread, &update.key)?;
     let bytes = i64::try_from(body.len()).unwrap_or(i64::MAX);
-    let is_due = |size: Size| {
-        size.value_bytes <= SMALL_BYTES || size.update_bytes.saturating_add(bytes) > size.value_bytes
+    let stays_apart = |size: &Size| {
+        size.value_bytes > SMALL_BYTES && size.update_bytes.saturating_add(bytes) <= size.value_bytes
     };
-    if let Some(size) = size.filter(|size| !is_due(*size)) {
-        let insert =
-            "INSERT INTO state_updates (thread, key, position, reducer, body) VALUES (?1, ?2, ?3, ?4, ?5)";
-        connection.prepare_cached(insert)?.execute(params![
-            thread,
-            update.key,
-            size.updates,
-            reducer.as_str(),
-            body
-        ])?;
-        let count = "INSERT INTO state_sizes (thread, key, updates, update_bytes) VALUES (?1, ?2, 1, ?3)
-            ON CONFLICT (thread, key) DO UPDATE SET updates = updates + 1, update_bytes = update_bytes + ?3";
-        connection.prepare_cached(count)?.execute(params![thread, update.key, bytes])?;
-        return Ok(());
+    if let Some(size) = size.filter(stays_apart) {
+        return insert_update(connection, thread, &update.key, size.updates, reducer, body);
     }
     let value = match size {
         Some(_) => value_of(connection, thread, &update.key)?.map(Arc::new),
@@ -132,6 +119,25 @@ fn fold_in(
     }
 }
 
+fn insert_update(
+    connection: &Connection,
+    thread: i64,
+    key: &str,
+    position: i64,
+    reducer: Reducer,
+    body: &str,
+) -> rusqlite::Result<()> {
+    let insert =
+        "INSERT INTO state_updates (thread, key, position, reducer, body) VALUES (?1, ?2, ?3, ?4, ?5)";
+    connection.prepare_cached(insert)?.execute(params![thread, key, position, reducer.as_str(), body])?;
+    let bytes = i64::try_from(body.len()).unwrap_or(i64::MAX);
+    let count = "INSERT INTO state_sizes (thread, key, updates, update_bytes) VALUES (?1, ?2, 1, ?3)
+        ON CONFLICT (thread, key) DO UPDATE SET updates = updates + 1, update_bytes = update_bytes + ?3";
+    connection.prepare_cached(count)?.execute(params![thread, key, bytes])?;
+    Ok(())
+}
+
+/// Writes a key's value, which replaces its updates.
 fn set(
     connection: &Connection,
     thread: i64,
@@ -199,13 +205,14 @@ pub(super) fn read_keys(
 }
 
 fn fold_row(value: &mut Value, reducer: &str, body: &str) -> rusqlite::Result<()> {
-    let reducer: Reducer = serde_json::from_value(Value::from(reducer))
-        .map_err(|e| rusqlite::Error::FromSqlConversionFailure(0, Type::Text, Box::new(e)))?;
-    reducer
-        .join_in_place(value, &parsed(body)?)
-        .map_err(|why| rusqlite::Error::FromSqlConversionFailure(0, Type::Text, why.into()))
+    let reducer: Reducer = serde_json::from_value(Value::from(reducer)).map_err(unreadable)?;
+    reducer.join_in_place(value, &parsed(body)?).map_err(unreadable)
 }
 
 fn parsed(text: &str) -> rusqlite::Result<Value> {
-    json::from_record(text).map_err(|e| rusqlite::Error::FromSqlConversionFailure(0, Type::Text, Box::new(e)))
+    json::from_record(text).map_err(unreadable)
+}
+
+fn unreadable(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(0, Type::Text, why.into())
 }

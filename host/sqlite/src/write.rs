@@ -39,7 +39,7 @@ pub(super) fn write_group(
     jobs: &[Job],
 ) -> rusqlite::Result<WrittenGroup> {
     let process = &*shared.process;
-    recent.see(shared.known.begin_writing(&transaction)?);
+    recent.check_version(shared.known.begin_writing(&transaction)?);
     let (mut results, mut sizes) = (Vec::with_capacity(jobs.len()), Vec::new());
     for job in jobs {
         results.push(match job {
@@ -156,7 +156,7 @@ impl ThreadRow {
     }
 }
 
-/// Returns the number of other commits' changes that this commit must be moved behind. `None` if
+/// Returns the number of other commits' changes on which this commit must be rebased. `None` if
 /// they conflict.
 fn missed(
     connection: &Connection,

@@ -12,7 +12,7 @@ use tollgate_agent::text::clean;
 
 /// The default maximum number of results.
 const DEFAULT_LIMIT: u64 = 10;
-/// The highest maximum number of results.
+/// The highest number of results that a call may ask for.
 const MAX_LIMIT: u64 = 50;
 /// The longest excerpt of one message, in bytes.
 const MAX_SHOWN_BYTES: usize = 4 * 1024;
@@ -58,8 +58,9 @@ fn search(messages: &[Message], wanted: &Value) -> Value {
     let limit = wanted["limit"].as_u64().unwrap_or(DEFAULT_LIMIT).min(MAX_LIMIT);
     let mut found = Vec::new();
     let mut count = 0_u64;
-    for (number, message) in (1..).zip(messages).collect::<Vec<_>>().into_iter().rev() {
+    for (index, message) in messages.iter().enumerate().rev() {
         let Some((role, said)) = said(message) else { continue };
+        let number = index as u64 + 1;
         if !fits(number, role, said) {
             continue;
         }

@@ -92,34 +92,35 @@ impl Changes {
         let mut replaced = Vec::new();
         for PreparedChange { file, before, part } in std::mem::take(&mut self.prepared) {
             if let Err(why) = part.persist(&file) {
-                return Err(self.undone(replaced, unwritable(&file, &why.error)));
+                return Err(self.undo(replaced, unwritable(&file, &why.error)));
             }
             replaced.push((file, before));
         }
         match (File::open(&self.directory).and_then(|directory| directory.sync_all()), replaced.last()) {
             (Err(why), Some((file, _))) => {
                 let why = unwritable(file, &why);
-                Err(self.undone(replaced, why))
+                Err(self.undo(replaced, why))
             }
             _ => Ok(()),
         }
     }
 
-    /// Restores the files' old texts.
-    fn undone(
+    /// Restores the old texts of replaced files. Returns the error that made this necessary, with the
+    /// files that cannot be restored.
+    fn undo(
         &self,
         replaced: Vec<(PathBuf, Option<String>)>,
         mut why: ConfigChangeError,
     ) -> ConfigChangeError {
         for (file, before) in replaced.into_iter().rev() {
-            let put_back = match before {
+            let restored = match before {
                 Some(before) => self
                     .part_of(&file, &before)
                     .and_then(|part| part.persist(&file).map(drop).map_err(|why| why.error)),
                 None => std::fs::remove_file(&file),
             };
-            if let Err(also) = put_back {
-                why.what.push_str(&format!("; {} cannot be put back: {also}", file.display()));
+            if let Err(also) = restored {
+                why.what.push_str(&format!("; {} cannot be restored: {also}", file.display()));
             }
         }
         why
@@ -128,8 +129,9 @@ impl Changes {
     /// Writes a new text for a file, with the file's permissions.
     fn part_of(&self, file: &Path, text: &str) -> io::Result<NamedTempFile> {
         // The permissions of a link are irrelevant: anyone may follow it.
-        let there = std::fs::symlink_metadata(file).ok().filter(|there| there.is_file());
-        directory::write_part(&self.directory, text.as_bytes(), there.map(|there| there.permissions()))
+        let replaced = std::fs::symlink_metadata(file).ok().filter(|replaced| replaced.is_file());
+        let permissions = replaced.map(|replaced| replaced.permissions());
+        directory::write_part(&self.directory, text.as_bytes(), permissions)
     }
 }
 

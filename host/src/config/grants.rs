@@ -69,7 +69,7 @@ pub(super) fn check(
     config: &Config,
 ) -> Result<BTreeMap<String, ComponentGrants>, ConfigError> {
     let mut grants = BTreeMap::new();
-    for (id, of_one) in raw {
+    for (id, granted) in raw {
         if !name::is_id(id.get_ref()) {
             let problem = format!(
                 "`{}` is not a component id; grants belong to a component, such as [grants.notes]",
@@ -77,13 +77,14 @@ pub(super) fn check(
             );
             return Err(source.wrong(id.span(), problem));
         }
-        grants.insert(id.into_inner(), check_one(source, of_one, config)?);
+        grants.insert(id.into_inner(), check_one(source, granted, config)?);
     }
     Ok(grants)
 }
 
 fn check_one(source: &Source<'_>, raw: RawGrants, config: &Config) -> Result<ComponentGrants, ConfigError> {
-    // On a case-insensitive file system, two of these would be one directory.
+    // By the lower-case path: on a case-insensitive file system, paths that differ only in case are
+    // the same directory.
     let mut guests: BTreeMap<String, String> = BTreeMap::new();
     let mut files = Vec::with_capacity(raw.files.len());
     for file in raw.files {
@@ -137,8 +138,8 @@ fn check_secrets(
     if let Some(name) = names.iter().find(|name| !secrets.contains_key(name.get_ref())) {
         let shown = tollgate_agent::text::clean(name.get_ref(), 100);
         let problem = format!(
-            "there is no secret \"{shown}\"; say in [secrets.{shown}] where it is (`env` or `file`), \
-             `to` which host it goes, and in which `header`"
+            "there is no secret \"{shown}\"; define it in [secrets.{shown}] with its source (`env` or `file`), \
+             the origin that it is sent `to`, and the `header`"
         );
         return Err(source.wrong(name.span(), problem));
     }

@@ -169,7 +169,7 @@ impl Config {
             Some(dir) if !dir.as_os_str().is_empty() => dir.to_owned(),
             _ => PathBuf::from("."),
         };
-        let of_tools = raw.tools.of.into_iter().map(|(name, tool)| (name, tool.limits)).collect();
+        let of_tools = raw.tools.tables.into_iter().map(|(name, tool)| (name, tool.limits)).collect();
         let limits = limits::check(&source, raw.limits, of_tools)?;
         let agents = agents::check(&source, raw.agents, &limits)?;
         let secrets = secrets::check(&source, raw.secrets, &base_dir)?;

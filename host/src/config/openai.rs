@@ -4,6 +4,7 @@ use super::ConfigError;
 use super::error::Source;
 use super::raw::RawOpenAi;
 use std::time::Duration;
+use toml::Spanned;
 
 /// The range of `hold_ms`: up to an hour.
 const HOLD_MS: std::ops::RangeInclusive<i64> = 0..=3_600_000;
@@ -48,45 +49,52 @@ impl Default for OpenAiConfig {
 }
 
 pub(super) fn check(source: &Source<'_>, raw: RawOpenAi) -> Result<OpenAiConfig, ConfigError> {
-    let usual = OpenAiConfig::default();
-    // The first word of each pair is the default.
-    let word = |name: &str, typed: Option<toml::Spanned<String>>, words: [&str; 2]| {
-        let Some(typed) = typed else { return Ok(true) };
-        let at = words.iter().position(|word| word == typed.get_ref());
-        let problem =
-            format!("`{name}` is \"{}\"; write \"{}\" or \"{}\"", typed.get_ref(), words[0], words[1]);
-        at.map(|at| at == 0).ok_or_else(|| source.wrong(typed.span(), problem))
-    };
-    let system = match word("system", raw.system, ["note", "refuse"])? {
-        true => SystemMessages::Note,
-        false => SystemMessages::Refuse,
-    };
-    let progress = word("progress", raw.progress, ["reasoning", "none"])?;
-    let holds = word("waits", raw.waits, ["hold", "answer"])?;
-    let hold = match raw.hold_ms {
-        None => usual.hold,
-        Some(given) => {
-            let (least, most) = (HOLD_MS.start(), HOLD_MS.end());
-            let problem = format!("`hold_ms` is {}; it must be from {least} to {most}", given.get_ref());
-            let fits = Some(*given.get_ref()).filter(|ms| HOLD_MS.contains(ms));
-            let ms = fits.and_then(|ms| u64::try_from(ms).ok());
-            Duration::from_millis(ms.ok_or_else(|| source.wrong(given.span(), problem))?)
-        }
-    };
-    let thread_header = match raw.thread_header {
-        None => None,
-        Some(typed) => {
-            let name = typed.get_ref().to_ascii_lowercase();
-            let is_name = !name.is_empty()
-                && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
-            if !is_name {
-                let problem = format!("`{}` is not the name of a header", typed.get_ref());
-                return Err(source.wrong(typed.span(), problem));
-            }
-            Some(name)
-        }
-    };
-    Ok(OpenAiConfig { system, progress, holds, hold, thread_header })
+    let is_note = is_first(source, "system", raw.system, ["note", "refuse"])?;
+    Ok(OpenAiConfig {
+        system: if is_note { SystemMessages::Note } else { SystemMessages::Refuse },
+        progress: is_first(source, "progress", raw.progress, ["reasoning", "none"])?,
+        holds: is_first(source, "waits", raw.waits, ["hold", "answer"])?,
+        hold: check_hold(source, raw.hold_ms)?,
+        thread_header: check_header(source, raw.thread_header)?,
+    })
+}
+
+/// Returns whether a setting has the first of two words, which is its default.
+fn is_first(
+    source: &Source<'_>,
+    setting: &str,
+    typed: Option<Spanned<String>>,
+    words: [&str; 2],
+) -> Result<bool, ConfigError> {
+    let Some(typed) = typed else { return Ok(true) };
+    let position = words.iter().position(|word| word == typed.get_ref());
+    position.map(|position| position == 0).ok_or_else(|| {
+        let [first, second] = words;
+        let problem = format!("`{setting}` is \"{}\"; write \"{first}\" or \"{second}\"", typed.get_ref());
+        source.wrong(typed.span(), problem)
+    })
+}
+
+fn check_hold(source: &Source<'_>, typed: Option<Spanned<i64>>) -> Result<Duration, ConfigError> {
+    let Some(typed) = typed else { return Ok(OpenAiConfig::default().hold) };
+    let in_range = Some(*typed.get_ref()).filter(|ms| HOLD_MS.contains(ms));
+    let ms = in_range.and_then(|ms| u64::try_from(ms).ok()).ok_or_else(|| {
+        let (least, most) = (HOLD_MS.start(), HOLD_MS.end());
+        let problem = format!("`hold_ms` is {}; it must be from {least} to {most}", typed.get_ref());
+        source.wrong(typed.span(), problem)
+    })?;
+    Ok(Duration::from_millis(ms))
+}
+
+fn check_header(source: &Source<'_>, typed: Option<Spanned<String>>) -> Result<Option<String>, ConfigError> {
+    let Some(typed) = typed else { return Ok(None) };
+    let name = typed.get_ref().to_ascii_lowercase();
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+    if name.is_empty() || !name.bytes().all(is_allowed) {
+        let problem = format!("`{}` is not the name of a header", typed.get_ref());
+        return Err(source.wrong(typed.span(), problem));
+    }
+    Ok(Some(name))
 }
 
 #[cfg(test)]

@@ -122,7 +122,8 @@ pub(super) struct RawTools {
     pub(super) dir: PathBuf,
     pub(super) gates: Option<PathBuf>,
     pub(super) locked: LockMode,
-    pub(super) of: BTreeMap<String, RawTool>,
+    /// The tables of tools, by tool name.
+    pub(super) tables: BTreeMap<String, RawTool>,
 }
 
 impl Default for RawTools {
@@ -131,7 +132,7 @@ impl Default for RawTools {
             dir: PathBuf::from(DEFAULT_TOOLS_DIR),
             gates: None,
             locked: LockMode::default(),
-            of: BTreeMap::new(),
+            tables: BTreeMap::new(),
         }
     }
 }
@@ -160,7 +161,7 @@ impl<'de> Visitor<'de> for RawToolsVisitor {
                 "gates" => raw.gates = Some(map.next_value()?),
                 _ => {
                     let tool = map.next_value_seed(ToolSeed(&key))?;
-                    raw.of.insert(key, tool);
+                    raw.tables.insert(key, tool);
                 }
             }
         }
@@ -168,7 +169,8 @@ impl<'de> Visitor<'de> for RawToolsVisitor {
     }
 }
 
-/// Reads the table of the tool of this name, or suggests the key that was probably meant.
+/// Reads the table of the tool with this name. If the value is not a table, the error suggests the key
+/// that was probably meant.
 struct ToolSeed<'a>(&'a str);
 
 impl<'de> DeserializeSeed<'de> for ToolSeed<'_> {

@@ -52,62 +52,54 @@ pub(super) fn check(
 ) -> Result<BTreeMap<String, ServerConfig>, ConfigError> {
     let mut servers = BTreeMap::new();
     for (name, server) in raw {
-        let span = name.span();
-        let fits = name::is_id(name.get_ref()) && name.get_ref().len() <= MAX_NAME_BYTES;
-        if !fits || name::is_reserved_id(name.get_ref()) {
-            let problem = format!(
-                "the server's name must fit [a-z][a-z0-9-]* with at most {MAX_NAME_BYTES} characters, and not be host or tollgate"
-            );
-            return Err(source.wrong(span, problem));
-        }
-        let taken = |other: &&String| {
-            let (one, other) = (name::fold(name.get_ref()), name::fold(other));
-            let begins = |one: &str, other: &str| one.starts_with(&name::server_prefix(other));
-            one == other || begins(&one, &other) || begins(&other, &one)
-        };
-        if let Some(other) = servers.keys().find(taken) {
-            let problem = format!(
-                "the server's name looks like that of [mcp.{other}], or begins like its tools; rename one of the two"
-            );
-            return Err(source.wrong(span, problem));
-        }
-        let place =
-            place(server.command, server.url).map_err(|problem| source.wrong(span.clone(), problem))?;
-        let place = match place {
-            ServerAddress::Command(command) if server.token_env.is_none() => {
-                ServerPlace::Process { command, args: server.args, env: server.env }
-            }
-            ServerAddress::Url(url) if server.args.is_empty() && server.env.is_empty() => {
-                ServerPlace::Http { url, token_env: server.token_env }
-            }
-            ServerAddress::Command(_) => {
-                return Err(source.wrong(span, "`token_env` is for servers with a `url`; set `env`"));
-            }
-            ServerAddress::Url(_) => {
-                return Err(source.wrong(span, "`args` and `env` are for servers with a `command`"));
-            }
-        };
+        let wrong = |problem: String| source.wrong(name.span(), problem);
+        check_name(name.get_ref(), servers.keys()).map_err(wrong)?;
         let config = ServerConfig {
-            place,
             start_timeout: Duration::from_millis(server.start_timeout_ms),
             timeout_ms: server.timeout_ms,
             answer_bytes: server.answer_bytes,
+            place: place(server).map_err(|problem| wrong(problem.to_owned()))?,
         };
         servers.insert(name.into_inner(), config);
     }
     Ok(servers)
 }
 
-enum ServerAddress {
-    Command(String),
-    Url(String),
+/// Checks that a server's name can prefix the names of its tools, and that no name of another server or
+/// of its tools could be mistaken for it.
+fn check_name<'a>(name: &str, mut others: impl Iterator<Item = &'a String>) -> Result<(), String> {
+    if !name::is_id(name) || name.len() > MAX_NAME_BYTES || name::is_reserved_id(name) {
+        return Err(format!(
+            "the server's name must fit [a-z][a-z0-9-]* with at most {MAX_NAME_BYTES} characters, and not be host or tollgate"
+        ));
+    }
+    let folded = name::fold(name);
+    let collides = |other: &&String| {
+        let other = name::fold(other);
+        folded == other
+            || folded.starts_with(&name::server_prefix(&other))
+            || other.starts_with(&name::server_prefix(&folded))
+    };
+    match others.find(collides) {
+        Some(other) => Err(format!(
+            "the server's name looks like that of [mcp.{other}], or begins like its tools; rename one of the two"
+        )),
+        None => Ok(()),
+    }
 }
 
-fn place(command: Option<String>, url: Option<String>) -> Result<ServerAddress, &'static str> {
+fn place(server: RawServer) -> Result<ServerPlace, &'static str> {
+    let RawServer { command, args, env, url, token_env, .. } = server;
     match (command, url) {
-        (Some(command), None) if !command.is_empty() => Ok(ServerAddress::Command(command)),
+        (Some(command), None) if !command.is_empty() => match token_env {
+            None => Ok(ServerPlace::Process { command, args, env }),
+            Some(_) => Err("`token_env` is for servers with a `url`; set `env`"),
+        },
         (None, Some(url)) if url.starts_with("http://") || url.starts_with("https://") => {
-            Ok(ServerAddress::Url(url))
+            match args.is_empty() && env.is_empty() {
+                true => Ok(ServerPlace::Http { url, token_env }),
+                false => Err("`args` and `env` are for servers with a `command`"),
+            }
         }
         (None, Some(_)) => Err("`url` begins with http:// or https://"),
         _ => Err("a server has a `command` that is started, or a `url`, and not both"),

@@ -34,8 +34,8 @@ use crate::session::project_data::{data_root, private_dir};
 use recipe::RECIPE;
 use std::path::{Path, PathBuf};
 
-/// Compiles the project in `dir`: with cargo if it has a `Cargo.toml`, as `tool.toml` states if it
-/// has one. `quiet` leaves out cargo's progress; errors and warnings of compilers are always shown.
+/// Compiles the project in `dir`: with cargo if it has a `Cargo.toml`, and otherwise as its
+/// `tool.toml` states. `quiet` leaves out cargo's progress; errors and warnings of compilers are always shown.
 ///
 /// # Errors
 /// There is no project, a compiler is missing, or the code does not compile.
@@ -58,8 +58,8 @@ pub(crate) fn compile(dir: &Path, quiet: bool, say: &dyn Fn(&str)) -> Result<Vec
 fn target_dir(project: &Path) -> Option<PathBuf> {
     let cache = user_cache()?;
     let dir = sdk::target_dir(project, &data_root().ok()?, &cache)?;
-    // Cargo would create the cache open to other users, and the sandbox keeps no code in such a one.
-    // Cargo reports a directory that cannot be created.
+    // Create the cache before cargo does, which would make it accessible to other users: the sandbox
+    // stores no code in such a directory. If this fails, cargo reports the reason.
     let _ = private_dir(&cache);
     Some(dir)
 }

@@ -9,10 +9,10 @@ use rmcp::model::{
 use rmcp::service::{Peer, ServiceError};
 use serde_json::{Value, json};
 
-/// The most resources of one page that are passed on.
+/// The maximum number of resources and of templates that one answer lists.
 const MAX_LISTED: usize = 1_000;
 
-/// Lists or reads resources, with arguments that fit the schema of the tool.
+/// Lists or reads resources. The arguments have been checked against the tool's schema.
 pub(super) async fn call(
     peer: &Peer<RoleClient>,
     call: &RemoteCall,
@@ -32,7 +32,7 @@ async fn read(peer: &Peer<RoleClient>, uri: String) -> Result<CallToolResult, Se
             let blocks = contents.map(|contents| ContentBlock::Resource(EmbeddedResource::new(contents)));
             Ok(CallToolResult::success(blocks.collect()))
         }
-        // A question here has no call that could wait for its answer.
+        // Reading a resource cannot be suspended to wait for a person's answer.
         _ => Ok(CallToolResult::error(vec![ContentBlock::text(
             "The server asks a person before it returns this resource, which is not supported.",
         )])),
@@ -43,7 +43,7 @@ async fn list(peer: &Peer<RoleClient>, cursor: Option<String>) -> Result<CallToo
     let mut page = PaginatedRequestParams::default();
     page.cursor.clone_from(&cursor);
     let listed = peer.list_resources(Some(page)).await?;
-    // Templates have their own pages; the first is enough to know how URIs are made.
+    // Templates have pages of their own; the first one shows how the server forms its URIs.
     let templates = match cursor {
         None => peer.list_resource_templates(None).await.map(|listed| listed.resource_templates),
         Some(_) => Ok(Vec::new()),

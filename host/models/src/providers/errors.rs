@@ -28,8 +28,8 @@ pub(super) fn of(error: Error) -> ModelFault {
     }
 }
 
-/// Returns the fault of a request that was answered with an error whose body is too long to read.
-pub(super) fn endless(status: StatusCode) -> ModelFault {
+/// Returns the fault of a request that was answered with an error whose body is too long to be read.
+pub(super) fn of_long_response(status: StatusCode) -> ModelFault {
     of_response(status, &HeaderMap::new(), "its explanation is too long to be read")
 }
 
@@ -82,10 +82,10 @@ pub(super) fn of_connection(error: reqwest::Error) -> ModelFault {
 fn of_response(status: StatusCode, headers: &HeaderMap, body: &str) -> ModelFault {
     let said: Value = serde_json::from_str(body).unwrap_or_else(|_| Value::String(body.trim().to_owned()));
     let message = match words(&said) {
-        said if said.is_empty() => format!("The provider answered {status}."),
-        said => format!("The provider answered {status}: {said}"),
+        words if words.is_empty() => format!("The provider answered {status}."),
+        words => format!("The provider answered {status}: {words}"),
     };
-    match may_pass(status, headers, &said) {
+    match is_transient(status, headers, &said) {
         true => ModelFault::transient(&message, retry_after::read(headers, jiff::Timestamp::now())),
         false => ModelFault::permanent(&message),
     }
@@ -94,8 +94,8 @@ fn of_response(status: StatusCode, headers: &HeaderMap, body: &str) -> ModelFaul
 /// Converts an error that the provider sent in mid-stream, after a status of 200.
 fn of_event(body: &Value) -> ModelFault {
     let message = match words(body) {
-        said if said.is_empty() => "The provider aborted the reply without a reason.".to_owned(),
-        said => format!("The provider aborted the reply: {said}"),
+        words if words.is_empty() => "The provider aborted the reply without a reason.".to_owned(),
+        words => format!("The provider aborted the reply: {words}"),
     };
     match is_refusal(body) {
         true => ModelFault::permanent(&message),
@@ -103,21 +103,24 @@ fn of_event(body: &Value) -> ModelFault {
     }
 }
 
-fn may_pass(status: StatusCode, headers: &HeaderMap, said: &Value) -> bool {
+/// Returns whether the same request may succeed later. The provider's own statement is decisive.
+fn is_transient(status: StatusCode, headers: &HeaderMap, said: &Value) -> bool {
     match headers.get("x-should-retry").map(reqwest::header::HeaderValue::as_bytes) {
         Some(b"true") => return true,
         Some(b"false") => return false,
         _ => {}
     }
-    let is_spent = code(said).is_some_and(|code| code == "insufficient_quota");
+    let is_quota_spent = code(said).is_some_and(|code| code == "insufficient_quota");
     match status {
         StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY => true,
-        StatusCode::TOO_MANY_REQUESTS => !is_spent,
+        StatusCode::TOO_MANY_REQUESTS => !is_quota_spent,
         StatusCode::NOT_IMPLEMENTED | StatusCode::HTTP_VERSION_NOT_SUPPORTED => false,
         status => status.is_server_error(),
     }
 }
 
+/// Returns whether an error in mid-stream is a refusal, by its status or the words of its code. All
+/// others, such as an overload, may pass.
 fn is_refusal(said: &Value) -> bool {
     let status = inner(said).get("code").and_then(Value::as_u64).unwrap_or(0);
     let refuses = matches!(status, 400..=407 | 409..=428 | 430..=499);

@@ -17,10 +17,12 @@ pub(super) fn client(base_url: &reqwest::Url, connect_timeout: Duration) -> Resu
     let builder = builder(base_url, connect_timeout)?
         .http2_initial_stream_window_size(STREAM_WINDOW_BYTES)
         .retry(retry::never().classify_fn(|answer| {
-            answer.status().into_iter().for_each(note_status);
+            if let Some(status) = answer.status() {
+                note_status(status);
+            }
             answer.success()
         }));
-    built(builder)
+    build(builder)
 }
 
 /// The reason why an HTTP client cannot be set up.
@@ -38,12 +40,12 @@ pub fn http_client(
     url: &reqwest::Url,
     connect_timeout: Duration,
 ) -> Result<reqwest::Client, HttpClientError> {
-    builder(url, connect_timeout).and_then(built).map_err(HttpClientError)
+    builder(url, connect_timeout).and_then(build).map_err(HttpClientError)
 }
 
 fn builder(url: &reqwest::Url, connect_timeout: Duration) -> Result<reqwest::ClientBuilder, String> {
     let builder = reqwest::Client::builder()
-        .tls_backend_preconfigured(tls().map_err(|e| format!("TLS cannot be set up: {e}."))?)
+        .tls_backend_preconfigured(tls_with(&[]).map_err(|e| format!("TLS cannot be set up: {e}."))?)
         .connect_timeout(connect_timeout)
         .redirect(redirect::Policy::none())
         .no_gzip()
@@ -54,18 +56,12 @@ fn builder(url: &reqwest::Url, connect_timeout: Duration) -> Result<reqwest::Cli
     })
 }
 
-fn built(builder: reqwest::ClientBuilder) -> Result<reqwest::Client, String> {
+fn build(builder: reqwest::ClientBuilder) -> Result<reqwest::Client, String> {
     builder.build().map_err(|e| format!("the HTTP client cannot be set up: {e}."))
 }
 
 /// Returns the TLS settings of every client: one provider, and root certificates that are compiled
-/// in.
-fn tls() -> Result<rustls::ClientConfig, rustls::Error> {
-    tls_with(&[])
-}
-
-/// Returns the TLS settings of every client, with these certificate authorities in addition to
-/// those that are compiled in.
+/// in. These certificate authorities are trusted in addition.
 ///
 /// # Errors
 /// An authority cannot be used, or TLS cannot be set up.

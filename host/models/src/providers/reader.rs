@@ -92,7 +92,7 @@ pub(super) async fn next_line<T>(
         if let (Some(status), true) = (failed, polled.is_pending()) {
             error_pieces += 1;
             if error_pieces > MAX_ERROR_PIECES {
-                return Poll::Ready(Err(errors::endless(status)));
+                return Poll::Ready(Err(errors::of_long_response(status)));
             }
         }
         if polled.is_pending()

@@ -10,11 +10,11 @@ const CHARGED_BYTES: usize = 256 * 1024;
 /// Charges the memory of this many collected bytes, in units of [`CHARGED_BYTES`].
 pub(super) fn charge_collected(
     bytes: usize,
-    turn: Option<&Arc<Slot>>,
+    slot: Option<&Arc<Slot>>,
     charges: &mut Vec<Charge>,
 ) -> Result<(), Error> {
     while bytes > charges.len() * CHARGED_BYTES {
-        match charged(turn, CHARGED_BYTES as u64)? {
+        match charged(slot, CHARGED_BYTES as u64)? {
             Some(charge) => charges.push(charge),
             None => break,
         }
@@ -23,7 +23,7 @@ pub(super) fn charge_collected(
 }
 
 /// Charges an exchange's memory if the call has a slot to charge.
-pub(super) fn charged(turn: Option<&Arc<Slot>>, bytes: u64) -> Result<Option<Charge>, Error> {
-    let charge = turn.map(|turn| turn.charge_while(bytes)).transpose();
+pub(super) fn charged(slot: Option<&Arc<Slot>>, bytes: u64) -> Result<Option<Charge>, Error> {
+    let charge = slot.map(|slot| slot.charge_while(bytes)).transpose();
     charge.map_err(|_| Error::ConnectionLimitReached)
 }

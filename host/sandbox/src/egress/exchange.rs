@@ -4,7 +4,7 @@ use super::body::LimitedBody;
 use super::collected::{charge_collected, charged};
 use super::error::broken;
 use super::upload::Upload;
-use super::{HttpGrant, Patience, headers};
+use super::{HttpGrant, StepTimeouts, headers};
 use crate::admission::Charge;
 use crate::admission::Slot;
 use crate::descriptors::Descriptors;
@@ -32,14 +32,14 @@ pub(crate) struct Exchange {
     pub(super) ledger: Arc<Ledger>,
     pub(super) boundary: Boundary,
     pub(super) body_bytes: u64,
-    pub(super) patience: Patience,
+    pub(super) timeouts: StepTimeouts,
     pub(super) target: Target,
     pub(super) request: http::Request<WasiBody>,
     /// The call's slot, to which memory is charged.
-    pub(super) turn: Option<Arc<Slot>>,
+    pub(super) slot: Option<Arc<Slot>>,
     /// The slots for the call's exchanges. One is held until the response body was read or
     /// dropped.
-    pub(super) places: Arc<Semaphore>,
+    pub(super) exchange_slots: Arc<Semaphore>,
     /// The slots for the call's lookups.
     pub(super) lookups: Arc<Semaphore>,
 }
@@ -50,12 +50,13 @@ type Connection = Box<dyn Future<Output = Result<(), Error>> + Send>;
 impl Exchange {
     /// Waits for a slot, sends the request and waits for the response head.
     pub(crate) async fn run(self) -> Result<(http::Response<WasiBody>, Connection), Error> {
-        let Self { grant, ledger, boundary, body_bytes, patience, .. } = self;
-        let Self { target, request, turn, places, lookups, .. } = self;
-        let place = places.acquire_owned().await.map_err(|_| Error::ConnectionLimitReached)?;
-        let charge = charged(turn.as_ref(), EXCHANGE_BYTES)?;
+        let Self { grant, ledger, boundary, body_bytes, timeouts, .. } = self;
+        let Self { target, request, slot, exchange_slots, lookups, .. } = self;
+        let exchange_slot =
+            exchange_slots.acquire_owned().await.map_err(|_| Error::ConnectionLimitReached)?;
+        let charge = charged(slot.as_ref(), EXCHANGE_BYTES)?;
         let (head, body) = request.into_parts();
-        let upload = Upload::new(&head.headers, body, body_bytes, turn.as_ref()).await?;
+        let upload = Upload::new(&head.headers, body, body_bytes, slot.as_ref()).await?;
         let owes = upload.clock();
         let (to_send, has_secret) = headers::to_send(&grant, &target, head.headers)?;
         let mut sent = http::Request::new(upload);
@@ -68,7 +69,7 @@ impl Exchange {
                 .deny(&format!("http {target}: all calls together have too many files and connections open"));
             return Err(Error::ConnectionLimitReached);
         };
-        let stream = grant.connect(&target, &ledger, patience.connect, lookups).await?;
+        let stream = grant.connect(&target, &ledger, timeouts.connect, lookups).await?;
         let mut http = http1::Builder::new();
         http.max_headers(MAX_HEADERS).max_buf_size(headers::MAX_HEAD_BYTES);
         let (mut sender, connection) = http.handshake(TokioIo::new(stream)).await.map_err(|e| broken(&e))?;
@@ -76,7 +77,7 @@ impl Exchange {
         let response = tokio::select! {
             response = sender.send_request(sent) => response.map_err(|e| broken(&e))?,
             // A guest may write the body slowly; the server must not be slow to read it.
-            () = owes.for_longer_than(patience.first_byte) => return Err(Error::ConnectionReadTimeout),
+            () = owes.for_longer_than(timeouts.first_byte) => return Err(Error::ConnectionReadTimeout),
         };
 
         let secret = has_secret.then_some((&target, &*ledger));
@@ -86,8 +87,8 @@ impl Exchange {
         }
         let stream = grant.redactor().stream();
         let response = response.map(|incoming| {
-            LimitedBody::new(incoming, stream, boundary, body_bytes, patience.between_bytes)
-                .holding(place, charge)
+            LimitedBody::new(incoming, stream, boundary, body_bytes, timeouts.between_bytes)
+                .holding(exchange_slot, charge)
                 .boxed_unsync()
         });
         let connection = async move {
@@ -113,7 +114,7 @@ impl Exchange {
     pub(crate) async fn collect(
         self,
         most_bytes: u64,
-        turn: Option<&Arc<Slot>>,
+        slot: Option<&Arc<Slot>>,
     ) -> Result<HttpAnswer, Error> {
         // The connection lives until the body was read.
         let (response, _connection) = self.run().await?;
@@ -124,7 +125,7 @@ impl Exchange {
             let room = usize::try_from(most_bytes).unwrap_or(usize::MAX) - answer.body.len();
             answer.truncated = data.len() > room;
             let data = &data[..data.len().min(room)];
-            charge_collected(answer.body.len() + data.len(), turn, &mut answer.charges)?;
+            charge_collected(answer.body.len() + data.len(), slot, &mut answer.charges)?;
             answer.body.extend_from_slice(data);
             if answer.truncated {
                 break;

@@ -51,7 +51,8 @@ pub struct HttpGrant {
 }
 
 impl HttpGrant {
-    /// Allows these requests, with TLS that trusts the usual certificate authorities.
+    /// Creates a grant of these requests, with TLS that trusts the certificate authorities that are
+    /// compiled in.
     #[must_use]
     pub fn new(egress: Egress) -> Self {
         Self { egress, secrets: Vec::new(), redactor: Redactor::default(), connector: Connector::default() }
@@ -93,15 +94,15 @@ pub(crate) struct CallEgress {
     pub(crate) requests: u32,
     pub(crate) ledger: Arc<Ledger>,
     /// The call's slot, to which memory for exchanges is charged.
-    turn: Option<Arc<Slot>>,
+    slot: Option<Arc<Slot>>,
     /// The slots for exchanges in progress.
-    places: Arc<Semaphore>,
+    exchange_slots: Arc<Semaphore>,
     lookups: Arc<Semaphore>,
 }
 
 /// The timeouts of one request's steps.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Patience {
+pub(crate) struct StepTimeouts {
     connect: Duration,
     first_byte: Duration,
     between_bytes: Duration,
@@ -122,15 +123,15 @@ impl CallEgress {
             body_bytes: limits.http_body_bytes,
             requests: limits.http_requests,
             ledger,
-            turn: None,
-            places: Arc::new(Semaphore::new(limits.http_exchanges.max(1) as usize)),
+            slot: None,
+            exchange_slots: Arc::new(Semaphore::new(limits.http_exchanges.max(1) as usize)),
             lookups: Arc::new(Semaphore::new(resolve::MAX_LOOKUPS_OF_CALL)),
         }
     }
 
     /// Charges memory for exchanges to this slot.
-    pub(crate) fn charging(mut self, turn: &Arc<Slot>) -> Self {
-        self.turn = Some(Arc::clone(turn));
+    pub(crate) fn charging(mut self, slot: &Arc<Slot>) -> Self {
+        self.slot = Some(Arc::clone(slot));
         self
     }
 
@@ -154,17 +155,17 @@ impl CallEgress {
             ledger: Arc::clone(&self.ledger),
             boundary: self.boundary.clone(),
             body_bytes: self.body_bytes,
-            patience: Patience::of(options, self.deadline.left()),
+            timeouts: StepTimeouts::of(options, self.deadline.left()),
             target,
             request,
-            turn: self.turn.clone(),
-            places: Arc::clone(&self.places),
+            slot: self.slot.clone(),
+            exchange_slots: Arc::clone(&self.exchange_slots),
             lookups: Arc::clone(&self.lookups),
         })
     }
 }
 
-impl Patience {
+impl StepTimeouts {
     /// Uses the guest's timeouts or the defaults, capped by the call's remaining time.
     fn of(options: Option<RequestOptions>, left: Duration) -> Self {
         let options = options.unwrap_or_default();
@@ -179,7 +180,10 @@ impl Patience {
 
 /// Refuses a request of a call without an HTTP grant, and records it.
 pub(crate) fn refuse(request: &http::Request<WasiBody>, ledger: &Ledger) -> Error {
-    readable_target(request, ledger).map_or_else(|unreadable| unreadable, |target| denied(&target, ledger))
+    match readable_target(request, ledger) {
+        Ok(target) => denied(&target, ledger),
+        Err(invalid) => invalid,
+    }
 }
 
 fn denied(target: &Target, ledger: &Ledger) -> Error {

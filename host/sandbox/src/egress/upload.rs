@@ -41,14 +41,14 @@ impl Upload {
         headers: &HeaderMap,
         body: WasiBody,
         limit: u64,
-        turn: Option<&Arc<Slot>>,
+        slot: Option<&Arc<Slot>>,
     ) -> Result<Self, Error> {
         let mut charges = Vec::new();
         let (body, length) = match announced(headers)? {
             Some(length) if length > limit => return Err(Error::HttpRequestBodySize(Some(limit))),
             Some(length) => (body, length),
             None => {
-                let bytes = collect(body, limit, turn, &mut charges).await?;
+                let bytes = collect(body, limit, slot, &mut charges).await?;
                 let length = bytes.len() as u64;
                 (Full::new(bytes).map_err(Error::from).boxed_unsync(), length)
             }
@@ -147,7 +147,7 @@ fn announced(headers: &HeaderMap) -> Result<Option<u64>, Error> {
 async fn collect(
     mut body: WasiBody,
     limit: u64,
-    turn: Option<&Arc<Slot>>,
+    slot: Option<&Arc<Slot>>,
     charges: &mut Vec<Charge>,
 ) -> Result<Bytes, Error> {
     let mut bytes = BytesMut::new();
@@ -156,7 +156,7 @@ async fn collect(
         if (bytes.len() + data.len()) as u64 > limit {
             return Err(Error::HttpRequestBodySize(Some(limit)));
         }
-        charge_collected(bytes.len() + data.len(), turn, charges)?;
+        charge_collected(bytes.len() + data.len(), slot, charges)?;
         bytes.extend_from_slice(&data);
     }
     Ok(bytes.freeze())

@@ -1,4 +1,4 @@
-//! The keys of requests in the database of a data directory.
+//! The keys of requests, stored in the access database of a data directory.
 
 use super::database::AccessDatabase;
 use super::records::AccessError;
@@ -82,7 +82,8 @@ impl RequestKeyStore for DirectoryKeys {
 }
 
 impl AccessDatabase {
-    /// Returns the row of a key, or inserts one with this id of a run.
+    /// Returns the row of a key, or inserts one with this run id. An insertion also removes some of the
+    /// rows that are no longer needed.
     fn reserve(&self, key: &RequestKey, body: &[u8; 32], run_id: String) -> Result<ReservedKey, AccessError> {
         let now_ms = now_ms();
         self.write(|connection| {

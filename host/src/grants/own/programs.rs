@@ -10,7 +10,7 @@ use tollgate_sandbox::Compiler;
 
 /// The maximum number of bytes read from a script's first line.
 const MAX_FIRST_LINE: u64 = 512;
-/// Programs that run directories. To any other program a directory is data.
+/// Programs that run a directory as a program. To any other program, a directory is data.
 const RUNNERS: [&str; 11] =
     ["node", "deno", "bun", "npm", "pnpm", "yarn", "python", "pypy", "uv", "ruby", "php"];
 /// Files that make a directory a program.
@@ -54,39 +54,45 @@ impl ServerCommand<'_> {
         files.extend(args.iter().flat_map(|arg| self.named_by(arg)));
         let searched = self.env.iter().filter(|(name, _)| name.ends_with("PATH") && *name != "PATH");
         files.extend(searched.flat_map(|(_, paths)| std::env::split_paths(paths).map(|path| self.at(&path))));
-        // Package runners look there first.
+        // Package runners look for programs there first.
         files.push(self.at(Path::new("node_modules")));
-        let interpreters: Vec<_> = files.iter().filter_map(|file| first_line(file)).collect();
-        for line in interpreters {
-            let mut words = line.split_whitespace();
-            let Some(interpreter) = words.next() else { continue };
-            files.extend(self.program(interpreter));
-            if interpreter.ends_with("/env") {
-                let named = words.find(|word| !word.starts_with('-') && !word.contains('='));
-                files.extend(named.into_iter().flat_map(|word| self.program(word)));
-            }
+        let interpreters: Vec<PathBuf> = files.iter().flat_map(|file| self.interpreters(file)).collect();
+        files.extend(interpreters);
+        files
+    }
+
+    /// Returns the files of the interpreter that a script's first line names, and of the program that
+    /// `env` starts if that is the interpreter.
+    fn interpreters(&self, script: &Path) -> Vec<PathBuf> {
+        let line = first_line(script).unwrap_or_default();
+        let mut words = line.split_whitespace();
+        let Some(interpreter) = words.next() else { return Vec::new() };
+        let mut files = self.program(interpreter);
+        if interpreter.ends_with("/env") {
+            let named = words.find(|word| !word.starts_with('-') && !word.contains('='));
+            files.extend(named.into_iter().flat_map(|word| self.program(word)));
         }
         files
     }
 
-    /// Returns the files to which a program's name may refer: the file itself, and every place
-    /// where one of its name would be found first.
+    /// Returns the files to which a program's name may refer: the file at this path, or the one that a
+    /// search of `PATH` finds, and those that would be found before it.
     fn program(&self, command: &str) -> Vec<PathBuf> {
         if command.contains('/') {
             // Systems disagree on the base of a relative path.
             return vec![self.at(Path::new(command)), from_here(Path::new(command))];
         }
         let path = self.env.get("PATH").map(Into::into).or_else(|| std::env::var_os("PATH"));
-        let mut looked_at = Vec::new();
+        let mut candidates = Vec::new();
         for directory in std::env::split_paths(&path.unwrap_or_default()) {
             let file = self.at(&directory).join(command);
-            let is_there = file.is_file();
-            looked_at.push(file);
-            if is_there {
+            let exists = file.is_file();
+            candidates.push(file);
+            if exists {
                 break;
             }
         }
-        looked_at
+        candidates
     }
 
     /// Returns the path that an argument names: a file, which need not exist yet, or a
@@ -99,7 +105,7 @@ impl ServerCommand<'_> {
         };
         let path = self.at(Path::new(value.strip_prefix("file://").unwrap_or(value)));
         let has_main = || MAIN_FILES.iter().any(|name| path.join(name).is_file());
-        let is_program = !path.is_dir() || self.runs_directories && has_main();
+        let is_program = !path.is_dir() || (self.runs_directories && has_main());
         (!value.is_empty() && is_program).then_some(path)
     }
 

@@ -15,8 +15,9 @@ pub(super) struct Decisions {
     pub(super) config: Arc<Config>,
     pub(super) approvals: Approvals,
     pub(super) lock: Lock,
-    /// The stamps of the files when they were read. `None` before the first look, which reads
-    /// them again: they may have changed while the tools were loaded.
+    /// The stamps of the configuration, the approvals and the lock file when they were read. `None`
+    /// before the first [`renew`](Self::renew), which reads all of them again: they may have changed
+    /// while the tools were loaded.
     seen: Option<[Option<Stamp>; 3]>,
 }
 
@@ -43,7 +44,7 @@ impl Decisions {
         ComponentDecisions { grants, approved, recorded: self.lock.of(component_id).cloned(), secrets }
     }
 
-    /// Reads the files that changed since the last look. Returns whether any decision changed,
+    /// Reads the files again if any of them changed since the last time. Returns whether any decision changed,
     /// and the files that cannot be read, whose previous content stays in force.
     pub(super) fn renew(&mut self) -> (bool, Vec<UnreadableDecisions>) {
         let record = Approvals::path(&self.config);
@@ -59,8 +60,8 @@ impl Decisions {
         (changed, renewed.into_iter().filter_map(Result::err).collect())
     }
 
-    fn renew_config(&mut self, is_there: bool) -> Result<bool, UnreadableDecisions> {
-        let Some(file) = self.file().filter(|_| is_there || self.config.file.is_some()) else {
+    fn renew_config(&mut self, exists: bool) -> Result<bool, UnreadableDecisions> {
+        let Some(file) = self.file().filter(|_| exists || self.config.file.is_some()) else {
             return Ok(false);
         };
         let read = Config::load(Some(&file)).map_err(|e| UnreadableDecisions::new(&file, &e.to_string()))?;

@@ -134,11 +134,11 @@ fn named(names: &Arc<Names>, patterns: &[&str], ranges: &[&str]) -> Net {
 #[test]
 fn no_step_may_take_longer_than_its_call() {
     let options = RequestOptions { connect_timeout: Some(Duration::from_secs(600)), ..Default::default() };
-    let patience = Patience::of(Some(options), Duration::from_secs(2));
-    assert_eq!(patience.connect, Duration::from_secs(2));
-    assert_eq!(patience.between_bytes, Duration::from_secs(2));
+    let timeouts = StepTimeouts::of(Some(options), Duration::from_secs(2));
+    assert_eq!(timeouts.connect, Duration::from_secs(2));
+    assert_eq!(timeouts.between_bytes, Duration::from_secs(2));
     let short = RequestOptions { first_byte_timeout: Some(Duration::from_millis(5)), ..Default::default() };
-    assert_eq!(Patience::of(Some(short), Duration::from_secs(2)).first_byte, Duration::from_millis(5));
+    assert_eq!(StepTimeouts::of(Some(short), Duration::from_secs(2)).first_byte, Duration::from_millis(5));
 }
 
 #[tokio::test]

@@ -38,7 +38,7 @@ pub(crate) struct Quota {
     owners: HashMap<u32, Arc<FileGrant>>,
 }
 
-/// Room in one directory, for one call.
+/// The room for writes of one call in one directory.
 #[derive(Clone)]
 pub(crate) struct Room {
     limit: u64,
@@ -47,7 +47,7 @@ pub(crate) struct Room {
 }
 
 impl Quota {
-    /// Creates room for this many bytes. The ledger counts them and records refusals.
+    /// Limits a call to writing this many bytes. The ledger counts them and records refusals.
     pub(crate) fn new(limit: u64, ledger: Arc<Ledger>) -> Self {
         Self { limit, ledger, owners: HashMap::new() }
     }
@@ -108,7 +108,7 @@ impl Room {
         true
     }
 
-    /// Returns bytes that were taken for an operation that did not happen.
+    /// Gives back bytes that were taken for an operation that did not happen.
     pub(crate) fn give_back(&self, bytes: u64) {
         self.ledger.unwrite(bytes);
         self.give_back_to_quota(bytes);
@@ -140,7 +140,7 @@ impl Room {
         ));
     }
 
-    /// Returns bytes that were taken by [`take_of_quota`](Self::take_of_quota).
+    /// Gives back bytes that were taken by [`take_of_quota`](Self::take_of_quota).
     pub(crate) fn give_back_to_quota(&self, bytes: u64) {
         self.grant.left_bytes().fetch_add(bytes, Relaxed);
     }
