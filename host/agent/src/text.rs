@@ -53,6 +53,16 @@ pub fn one_line(text: &str, max_bytes: usize) -> String {
     line
 }
 
+/// Returns a text that others wrote as the end of a sentence: with a full stop, unless it has one.
+#[must_use]
+pub fn sentence(text: &str) -> Cow<'_, str> {
+    let text = text.trim_end();
+    match text.ends_with(['.', '!', '?', '…']) {
+        true => Cow::Borrowed(text),
+        false => Cow::Owned(format!("{text}.")),
+    }
+}
+
 /// Writes characters of a JSON text that a terminal interprets or does not show as `\u` escapes.
 /// The JSON value stays the same.
 #[must_use]
@@ -180,6 +190,13 @@ mod tests {
             serde_json::from_str::<serde_json::Value>(&escaped).ok(),
             serde_json::from_str::<serde_json::Value>(&text).ok()
         );
+    }
+
+    #[test]
+    fn a_sentence_ends_once() {
+        for (text, whole) in [("no", "no."), ("No. \n", "No."), ("why?", "why?"), ("wait …", "wait …")] {
+            assert_eq!(sentence(text), whole);
+        }
     }
 
     #[test]

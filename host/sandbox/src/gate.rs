@@ -17,7 +17,7 @@ use std::time::Duration;
 use tollgate_agent::gate::{GateDescriptor, ProposedCall, Verdict};
 use tollgate_agent::outcome::Fault;
 use tollgate_agent::state::Access;
-use tollgate_agent::text::clean;
+use tollgate_agent::text::{clean, sentence};
 use wasmtime::Store;
 use wasmtime::component::Linker;
 
@@ -123,8 +123,8 @@ impl GateComponent {
         match checked {
             Ok(Ok(())) => Ok(Self { settings: Arc::from(text), ..self }),
             Ok(Err(why)) => Err(Refusal::new(format!(
-                "{name} does not accept its settings: {}. They are what tollgate.toml says in [gates.{id}.settings]",
-                clean(&why, MAX_COMPLAINT_BYTES).trim_end_matches('.')
+                "{name} does not accept its settings: {} They are what tollgate.toml says in [gates.{id}.settings]",
+                sentence(&clean(&why, MAX_COMPLAINT_BYTES))
             ))),
             Err(ending) => {
                 let fault = self.linked.fault(ending, id, limits);

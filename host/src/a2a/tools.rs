@@ -17,6 +17,7 @@ use tollgate_agent::descriptor::{ExecutionPolicy, ToolDescriptor};
 use tollgate_agent::name::{FOLLOW_AGENT, MESSAGE_AGENT};
 use tollgate_agent::outcome::{Fault, ToolOutput, ToolResult};
 use tollgate_agent::remote::{RemoteAnswer, RemoteMessage, RemoteTask};
+use tollgate_agent::text::sentence;
 use tollgate_sandbox::ProgressStatus;
 
 /// How long an attempt of either call may take, unless the agent's limits are lower. Their default
@@ -75,7 +76,10 @@ fn descriptor(
 }
 
 fn failed(agent: &str, error: &RemoteError) -> Fault {
-    Fault::new(Code::ToolFailed, format!("The remote agent '{agent}' did not answer: {error}."))
+    Fault::new(
+        Code::ToolFailed,
+        format!("The remote agent '{agent}' did not answer: {}", sentence(&error.to_string())),
+    )
 }
 
 /// Returns whether another look at the task tells more after a stream failed: the task ended

@@ -11,6 +11,7 @@ use std::marker::PhantomData;
 use tollgate_agent::code::Code;
 use tollgate_agent::descriptor::{ExecutionPolicy, ToolDescriptor};
 use tollgate_agent::outcome::{Fault, ToolOutput};
+use tollgate_agent::text::sentence;
 
 /// A tool made of a closure that takes its arguments and a [`ToolContext`].
 ///
@@ -104,7 +105,10 @@ where
 
     async fn execute(&self, call: ToolCall<'_>) -> Result<ToolOutput, Fault> {
         let arguments = A::deserialize(call.arguments()).map_err(|why| {
-            Fault::new(Code::ToolInvalidArguments, format!("The arguments are refused: {why}."))
+            Fault::new(
+                Code::ToolInvalidArguments,
+                format!("The arguments are refused: {}", sentence(&why.to_string())),
+            )
         })?;
         (self.run)(arguments, call.context()).await.into_output()
     }

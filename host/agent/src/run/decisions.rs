@@ -57,13 +57,14 @@ impl Run {
                 self.go_on(draft, call, asked, decision, Value::Null)?;
             }
             DecisionAnswer::Cancel => {
-                let reason = decision.reason.clone().unwrap_or_else(|| "no reason was given".to_owned());
+                let given = decision.reason.clone().filter(|reason| !reason.trim().is_empty());
+                let reason = given.unwrap_or_else(|| "no reason was given".to_owned());
                 draft.push(Event::CallDecided {
                     call_id: call.id.clone(),
                     decision: Box::new(decision),
                     change: None,
                 });
-                let message = format!("A person cancelled this call: {reason}.");
+                let message = format!("A person cancelled this call: {}", text::sentence(&reason));
                 draft.complete_call(&call.id, Fault::new(Code::Cancelled, message));
             }
         }

@@ -157,8 +157,15 @@ fn w4_a_cancelled_call_never_runs() {
     let mut world = waiting(ResumeMode::ReplayToolCall);
     world.decide("1", "a", DecisionAnswer::Cancel).unwrap();
     assert_eq!(world.code("a"), Some(Code::Cancelled));
-    assert!(world.answer("a").contains("no reason was given"));
+    assert!(world.answer("a").contains("no reason was given."));
     assert!(world.is_asking());
+    for (reason, end) in
+        [("too risky", ": too risky."), ("Too risky. ", ": Too risky."), (" ", "no reason was given.")]
+    {
+        let mut world = waiting(ResumeMode::ReplayToolCall);
+        world.decide_because("1", "a", DecisionAnswer::Cancel, Some(reason)).unwrap();
+        assert!(world.answer("a").ends_with(end), "{}", world.answer("a"));
+    }
 }
 
 #[test]

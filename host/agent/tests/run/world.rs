@@ -318,11 +318,21 @@ impl World {
         target: &str,
         answer: DecisionAnswer,
     ) -> Result<Vec<Event>, InputRefusal> {
+        self.decide_because(id, target, answer, None)
+    }
+
+    pub(crate) fn decide_because(
+        &mut self,
+        id: &str,
+        target: &str,
+        answer: DecisionAnswer,
+        reason: Option<&str>,
+    ) -> Result<Vec<Event>, InputRefusal> {
         let decision = Decision {
             id: id.to_owned(),
             target: target.to_owned(),
             answer,
-            reason: None,
+            reason: reason.map(str::to_owned),
             by: None,
             at_ms: self.now_ms,
         };

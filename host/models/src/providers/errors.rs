@@ -7,6 +7,7 @@ use genai::{BoxError, Error};
 use reqwest::StatusCode;
 use reqwest::header::HeaderMap;
 use serde_json::Value;
+use tollgate_agent::text::sentence;
 
 /// The beginning of the message about an address that the provider does not have.
 pub(super) const NOT_FOUND: &str = "The provider answered 404";
@@ -45,7 +46,7 @@ pub(super) fn cut_off(frames: usize) -> ModelFault {
 }
 
 fn broken(how: &str) -> ModelFault {
-    ModelFault::transient(&format!("The provider's stream broke: {how}."), None)
+    ModelFault::transient(&format!("The provider's stream broke: {}", sentence(how)), None)
 }
 
 fn of_transport(error: BoxError) -> ModelFault {
@@ -74,7 +75,7 @@ pub(super) fn of_connection(error: reqwest::Error) -> ModelFault {
     let words = causes(error);
     match is_builder {
         true => ModelFault::permanent(&words),
-        false if is_connect => ModelFault::transient(&format!("{UNREACHABLE}: {words}."), None),
+        false if is_connect => ModelFault::transient(&format!("{UNREACHABLE}: {}", sentence(&words)), None),
         false => broken(&words),
     }
 }

@@ -32,6 +32,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 use tollgate_agent::message::{AssistantMessage, Finish, ModelCall, ModelReply, ModelRequest, TokenUsage};
+use tollgate_agent::text::sentence;
 
 /// A model behind HTTP. All replies share one connection pool. Each reply is a single request
 /// without retries.
@@ -206,13 +207,6 @@ fn content_bytes(event: &ChatStreamEvent) -> usize {
         ChatStreamEvent::Chunk(chunk) | ChatStreamEvent::ReasoningChunk(chunk) => chunk.content.len(),
         _ => 0,
     }
-}
-
-/// Returns a provider's words with a full stop, so that another sentence can follow.
-fn sentence(words: &str) -> String {
-    let words = words.trim_end();
-    let stop = if words.ends_with(['.', '!', '?']) { "" } else { "." };
-    format!("{words}{stop}")
 }
 
 impl Options {

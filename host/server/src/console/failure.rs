@@ -8,6 +8,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use maud::html;
 use tollgate::HostError;
 use tollgate::store::StoreError;
+use tollgate_agent::text::sentence;
 
 /// The reason why a page cannot be shown.
 #[derive(Debug)]
@@ -73,7 +74,7 @@ impl IntoResponse for Failure {
             title,
             html! {
                 h1 { (title) }
-                p.lead { (super::text::line(problem.detail.trim_end_matches('.'), 1_000)) "." }
+                p.lead { (super::text::line(&sentence(&problem.detail), 1_000)) }
                 p.muted { "Code " code { (problem.code) } }
                 p { a href="/console" { "Back to the overview" } }
             },
