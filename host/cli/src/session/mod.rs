@@ -22,6 +22,8 @@ pub(crate) mod project_data;
 mod prompt;
 #[cfg(feature = "postgres")]
 pub(crate) mod served;
+#[cfg(feature = "mcp")]
+pub(crate) mod served_address;
 pub(crate) mod servers;
 pub(crate) mod shutdown;
 mod surface;

@@ -9,7 +9,9 @@ use crate::session::open::agent_of;
 use crate::session::operator::Operator;
 #[cfg(feature = "postgres")]
 use crate::session::served::ServedAgents;
-use crate::session::{OpenSession, finish, host_with, shutdown, warn_of_left_out, with_servers};
+use crate::session::{
+    OpenSession, finish, host_with, served_address, shutdown, warn_of_left_out, with_servers,
+};
 use crate::terminal::{Exit, Failure, Output, program};
 use crate::verbs::store::keep_pruned;
 use clap::Args;
@@ -157,12 +159,15 @@ async fn serve(
     parts: &Parts,
     output: &Output,
 ) -> Result<(), Failure> {
-    let access = AccessDatabase::open(&data_dir(globals)?).map_err(|e| Failure::failed(e.to_string()))?;
+    let data_dir = data_dir(globals)?;
+    let access = AccessDatabase::open(&data_dir).map_err(|e| Failure::failed(e.to_string()))?;
     let wanted = options.address;
     let server = Server::bind(wanted).await.map_err(|e| {
         Failure::usage(format!("cannot listen on {wanted}: {e}; choose another address with --listen"))
     })?;
     options.address = server.address().map_err(|e| Failure::failed(e.to_string()))?;
+    // Without it, `tollgate sign-in` prints the configured address.
+    let _recorded = served_address::record(&data_dir, options.address);
     output.say(&format!("serving at http://{}", options.address));
     if std::io::stderr().is_terminal() && parts.has(Part::Console) {
         let code = access.add_code(&operator()).map_err(|e| Failure::failed(e.to_string()))?;

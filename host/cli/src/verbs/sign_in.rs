@@ -1,7 +1,9 @@
 //! `tollgate sign-in`: a link with which a person signs in to the console.
 
 use crate::globals::Globals;
-use crate::terminal::{Exit, Failure, Output};
+use crate::session::data::data_dir;
+use crate::session::served_address;
+use crate::terminal::{Exit, Failure, Output, program};
 use crate::verbs::keys::{open, record_audit};
 use crate::verbs::serve::operator;
 use clap::Args;
@@ -18,10 +20,14 @@ pub(crate) struct SignInVerb {
     /// Allow these: use, decide, decide_any, read, operate, metrics [default: all but metrics]
     #[arg(long = "scope", value_name = "SCOPES", value_delimiter = ',')]
     scopes: Vec<Scope>,
-    /// The address of the server [default: `listen` in [serve]]
+    /// The address of the server [default: that of the running server of this data directory, or `listen`
+    /// in [serve]]
     #[arg(long, value_name = "URL")]
     url: Option<String>,
 }
+
+const OTHER_ADDRESS: &str =
+    "if the server has another address, name it with --url, or type the code at its page /sign-in";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -43,16 +49,20 @@ impl SignInVerb {
             principal = Principal { scopes: self.scopes.into_iter().collect(), ..principal };
         }
         let code = open(globals)?.add_code(&principal).map_err(|e| Failure::failed(e.to_string()))?;
-        let base = self.url.unwrap_or_else(|| format!("http://{}", config.serve.listen));
+        let (base, advice) = match (self.url, served_address::find(&data_dir(globals)?)) {
+            (Some(url), _) => (url, String::new()),
+            (None, Some(address)) => (format!("http://{address}"), format!("; {OTHER_ADDRESS}")),
+            (None, None) => {
+                let start = format!("no server of this data directory runs; start it: {} serve", program());
+                (format!("http://{}", config.serve.listen), format!("; {OTHER_ADDRESS}; {start}"))
+            }
+        };
         let link = format!("{}/sign-in#{code}", base.trim_end_matches('/'));
         if output.is_json() {
             output.json(&serde_json::json!({"link": link, "code": code, "name": principal.name}));
         } else {
             output.line(&link);
-            output.say(
-                "the link works once, for 5 minutes; if the server has another address, name it with --url, or type \
-                 the code at its page /sign-in",
-            );
+            output.say(&format!("the link works once, for 5 minutes{advice}"));
         }
         record_audit(globals, access_audit::link_made(&principal.name), output).await;
         Ok(Exit::Done)

@@ -117,7 +117,7 @@ async fn a_key_of_the_command_line_is_used_over_http_and_revoked() {
     let audit = place.type_in(&["audit", "--run", run, "--json"]).ends_with(0).json();
     assert_eq!(audit[0]["who"], "agent direct for ada");
     let link = place.type_in(&["sign-in", "--as", "bob", "--scope", "decide_any"]).ends_with(0);
-    assert!(link.stdout.starts_with("http://127.0.0.1:7300/sign-in#"), "{}", link.stdout);
+    assert!(link.stdout.starts_with(&format!("{}/sign-in#", serving.url)), "{}", link.stdout);
     place.type_in(&["keys", "revoke", id]).ends_with(0);
     place.type_in(&["keys", "revoke", id]).ends_with(2);
     let audit = place.type_in(&["audit", "--json"]).ends_with(0).json();
@@ -139,6 +139,8 @@ async fn a_key_of_the_command_line_is_used_over_http_and_revoked() {
     let answer = call().json(&json!({"arguments": {}})).send().await.unwrap();
     assert_eq!(answer.status(), StatusCode::UNAUTHORIZED, "in the process that serves, at once");
     assert_eq!(serving.end(), 0);
+    let link = place.type_in(&["sign-in"]).ends_with(0).says("no server of this data directory runs");
+    assert!(link.stdout.starts_with("http://127.0.0.1:7300/sign-in#"), "{}", link.stdout);
 }
 
 #[tokio::test]
