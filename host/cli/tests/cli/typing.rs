@@ -101,6 +101,11 @@ fn a_clients_configuration_names_variables_and_not_their_values() {
     assert_eq!(server["url"], "http://127.0.0.1:7300/mcp");
     assert_eq!(server["headers"]["Authorization"], "Bearer ${T}");
     print("zed", &["--http", "127.0.0.1:0"]).ends_with(2).says("name one, such as");
+    std::fs::remove_file(place.path().join("tollgate.toml")).unwrap();
+    print("cursor", &[]).ends_with(2).says("A client starts the server in another directory");
+    // Nothing starts a server over HTTP but the person who reads this.
+    let said = print("cursor", &at).ends_with(0).says(&format!("cd {} && ", place.path().display()));
+    assert_eq!(said.json()["mcpServers"]["tollgate"]["url"], "http://127.0.0.1:7300/mcp");
 }
 
 #[test]

@@ -131,6 +131,13 @@ impl McpVerb {
         let config = globals.read_config()?;
         let command = self.served_with(&config, globals)?;
         let Some(mut address) = self.http else {
+            if config.file.is_none() {
+                return Err(Failure::usage(
+                    "there is no tollgate.toml here. A client starts the server in another directory, so it needs a \
+                     configuration file to find the tools: `touch tollgate.toml` beside them, and try again"
+                        .to_owned(),
+                ));
+            }
             clients::print(
                 client,
                 &Connection::Stdio { command, variables: variables(&config, globals) },
@@ -147,7 +154,7 @@ impl McpVerb {
         if address.ip().is_unspecified() {
             address.set_ip(Ipv4Addr::LOCALHOST.into());
         }
-        let start = command.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+        let start = from_anywhere(&command, &config)?;
         let url = format!("http://{address}{HTTP_PATH}");
         clients::print(client, &Connection::Http { url, token_variable: token_variable.clone() }, output);
         output.say(&format!("start the server: {start} --http {served_at} --token-env {token_variable}"));
@@ -186,19 +193,15 @@ impl McpVerb {
         })
     }
 
-    /// Returns the command line with which a client starts the server from any directory.
+    /// Returns the command line that starts the server: from any directory, if there is a configuration file.
     fn served_with(&self, config: &Config, globals: &Globals) -> Result<Vec<String>, Failure> {
         self.agent.iter().try_for_each(|id| chosen_agent(Some(id.clone()), config).map(drop))?;
-        let Some(file) = &config.file else {
-            return Err(Failure::usage(
-                "there is no tollgate.toml here. A client starts the server in another directory, so it needs a \
-                 configuration file to find the tools: `touch tollgate.toml` beside them, and try again"
-                    .to_owned(),
-            ));
-        };
         let exe = std::env::current_exe()
             .map_err(|e| Failure::failed(format!("cannot determine the path of this program: {e}")))?;
-        let mut command = vec![shown(&exe), "mcp".to_owned(), "--config".to_owned(), absolute(file)?];
+        let mut command = vec![shown(&exe), "mcp".to_owned()];
+        if let Some(file) = &config.file {
+            command.extend(["--config".to_owned(), absolute(file)?]);
+        }
         if let Some(data) = &globals.data {
             command.extend(["--data".to_owned(), absolute(data)?]);
         }
@@ -253,13 +256,19 @@ fn decide_command(globals: &Globals, config: &Config) -> Result<DecideCommand, F
         words.extend(["--data".to_owned(), absolute(data)?]);
     }
     words.push("decide".to_owned());
+    let command = from_anywhere(&words, config)?;
+    Ok(DecideCommand { command, resume: "--resume".to_owned(), cancel: "--cancel".to_owned() })
+}
+
+/// Returns a command line of this program, which names the configuration file if there is one, so that it can be
+/// typed in any directory.
+fn from_anywhere(words: &[String], config: &Config) -> Result<String, Failure> {
     let line = words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
     // Without a configuration file, the tools directory is relative to the working directory.
-    let command = match &config.file {
+    Ok(match &config.file {
         Some(_) => line,
         None => format!("cd {} && {line}", quoted(&absolute(&config.base_dir)?)),
-    };
-    Ok(DecideCommand { command, resume: "--resume".to_owned(), cancel: "--cancel".to_owned() })
+    })
 }
 
 fn absolute(path: &Path) -> Result<String, Failure> {
