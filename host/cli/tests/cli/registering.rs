@@ -45,7 +45,7 @@ fn a_component_is_published_added_checked_restored_and_removed() {
     place
         .type_in(&["tools"])
         .ends_with(0)
-        .answers("refused tools/echo.wasm: echo.wasm is not the version that tollgate.lock records");
+        .answers("refused tools/echo.wasm: it is not the version that tollgate.lock records");
     place.type_in(&["verify"]).ends_with(1).answers("failed echo");
     place.type_in(&["sync", "--locked"]).ends_with(1);
     place.type_in(&["sync"]).ends_with(0).answers("restored echo");
@@ -269,7 +269,7 @@ fn other_clients_see_the_same_digest() {
 #[test]
 fn local_files_and_the_lock_mode_for_all_files() {
     let place = Place::new().with_config("[tools]\nlocked = \"all\"\n").with_tools(&[good::ADDER]);
-    place.type_in(&["tools"]).ends_with(0).answers("adder.wasm is not in tollgate.lock");
+    place.type_in(&["tools"]).ends_with(0).answers("it is not in tollgate.lock");
     place.write("elsewhere/echo.wasm", version(1));
     let digest = tollgate_registry::Digest::of(&version(1)).to_string();
     let add = ["add", "elsewhere/echo.wasm", "--digest", &digest, "--yes"];

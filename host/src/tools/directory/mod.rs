@@ -125,7 +125,7 @@ pub async fn load(
                 if let Some(digest) = digest {
                     loaded.claims.set_unloaded(&file, digest);
                 }
-                loaded.refuse(file, refusal);
+                loaded.refuse(&file, refusal);
             }
         }
     }
@@ -135,7 +135,7 @@ pub async fn load(
     let (known, others): (Vec<_>, Vec<_>) = found.into_iter().partition(is_known);
     for (component, file) in known.into_iter().chain(others) {
         if let Err(refusal) = loaded.serve(component, &file, config) {
-            loaded.refuse(file, refusal);
+            loaded.refuse(&file, refusal);
         }
     }
     loaded.components.sort_by(|a, b| a.file.cmp(&b.file));
@@ -195,9 +195,8 @@ impl LoadedTools {
         loads.chain(self.toolbox.refused().iter().map(RefusedFile::to_audit)).collect()
     }
 
-    fn refuse(&mut self, file: PathBuf, refusal: FileRefusal) {
-        let FileRefusal { reason, remedy } = refusal;
-        self.toolbox.refuse(RefusedFile { file, reason, remedy, still_serves: None });
+    fn refuse(&mut self, file: &Path, refusal: FileRefusal) {
+        self.toolbox.refuse(refusal.of(file, None));
     }
 
     /// Adds a component to the tools that can be called.

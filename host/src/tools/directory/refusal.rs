@@ -1,7 +1,10 @@
 //! The reason why a file is not served, and the step that resolves it.
 
+use super::files::file_name;
 use crate::grants::ManifestError;
+use crate::tools::RefusedFile;
 use crate::tools::remedy::FileRemedy;
+use std::path::Path;
 use tollgate_registry::Error;
 
 /// The reason why a file is not served.
@@ -14,6 +17,19 @@ pub struct FileRefusal {
 }
 
 impl FileRefusal {
+    /// Returns the refusal of this file. `still_serves` is the digest of an earlier version that stays in service.
+    pub(super) fn of(self, file: &Path, still_serves: Option<String>) -> RefusedFile {
+        let Self { reason, remedy } = self;
+        // Whatever shows a refused file names it before the reason.
+        let names = [file.display().to_string(), file_name(file)];
+        let after_name = names.iter().find_map(|name| reason.strip_prefix(name)?.strip_prefix(' '));
+        let reason = match after_name {
+            Some(rest) => format!("it {rest}"),
+            None => reason,
+        };
+        RefusedFile { file: file.to_owned(), reason, remedy, still_serves }
+    }
+
     /// Creates a refusal with the step that resolves it.
     pub(super) fn new(reason: impl Into<String>, remedy: FileRemedy) -> Self {
         Self { reason: reason.into(), remedy: Some(remedy) }

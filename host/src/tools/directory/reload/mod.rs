@@ -264,8 +264,7 @@ impl DirectoryState {
             self.serving.remove(file).into_iter().for_each(|outdated| self.retire(outdated));
         }
         let still_serves = before.filter(|_| outdated.is_none()).map(|before| before.entry.digest);
-        let FileRefusal { reason, remedy } = refusal;
-        let refused = RefusedFile { file: file.to_owned(), reason, remedy, still_serves };
+        let refused = refusal.of(file, still_serves);
         self.update_toolbox(|toolbox| {
             outdated.iter().for_each(|outdated| toolbox.remove(&outdated.entry.id));
             toolbox.accept(file);
