@@ -150,26 +150,29 @@ struct DirectoryEvents {
 
 impl DirectoryEvents {
     fn watch(&mut self) -> notify::Result<()> {
-        let happened = Arc::clone(&self.happened);
-        let mut watcher = notify::recommended_watcher(move |result| {
-            if is_a_reason_to_look(&result) {
-                happened.notify_one();
-            }
-        })?;
-        watcher.watch(&self.dir, RecursiveMode::NonRecursive)?;
+        let watcher = self.watch_paths(&self.dir, may_be_of_a_tool)?;
         self.watcher = Some((watcher, identity(&self.dir)));
         Ok(())
     }
 
     /// Watches single files of a directory, which may come and go.
     fn watch_files(&self, dir: &Path, files: &[PathBuf]) -> notify::Result<RecommendedWatcher> {
-        let happened = Arc::clone(&self.happened);
         let names: Vec<_> = files.iter().filter_map(|file| file.file_name()).map(OsStr::to_owned).collect();
-        let mut watcher = notify::recommended_watcher(move |result: notify::Result<notify::Event>| {
-            let is_one =
-                |path: &PathBuf| path.file_name().is_some_and(|name| names.iter().any(|n| n == name));
-            let concerns = result.as_ref().map_or(true, |event| event.paths.iter().any(is_one));
-            if concerns && is_a_reason_to_look(&result) {
+        self.watch_paths(dir, move |path| {
+            path.file_name().is_some_and(|name| names.iter().any(|n| n == name))
+        })
+    }
+
+    /// Watches those entries of a directory that matter, and the directory itself. Others, such as a log that is written
+    /// all the time, cause no look.
+    fn watch_paths(
+        &self,
+        dir: &Path,
+        matters: impl Fn(&Path) -> bool + Send + 'static,
+    ) -> notify::Result<RecommendedWatcher> {
+        let (happened, own) = (Arc::clone(&self.happened), dir.to_owned());
+        let mut watcher = notify::recommended_watcher(move |result| {
+            if is_a_reason_to_look(&result, |path| path == own || matters(path)) {
                 happened.notify_one();
             }
         })?;
@@ -195,16 +198,53 @@ impl DirectoryEvents {
     }
 }
 
-/// Ignores that a file was opened or read: this host does so when it looks. Errors count,
-/// because events may have been lost.
-fn is_a_reason_to_look(result: &notify::Result<notify::Event>) -> bool {
-    match result.as_ref().map(|event| &event.kind) {
-        Ok(EventKind::Access(access)) => *access == AccessKind::Close(AccessMode::Write),
-        Ok(_) | Err(_) => true,
-    }
+/// Ignores files that do not matter, and that a file was opened or read: this host does so when it looks. Errors
+/// count, and so do reports without a path, because events may have been lost.
+fn is_a_reason_to_look(result: &notify::Result<notify::Event>, matters: impl Fn(&Path) -> bool) -> bool {
+    let Ok(event) = result else { return true };
+    let is_change = match event.kind {
+        EventKind::Access(access) => access == AccessKind::Close(AccessMode::Write),
+        _ => true,
+    };
+    is_change && (event.paths.is_empty() || event.paths.iter().any(|path| matters(path)))
+}
+
+/// Returns whether the name is that of a component or of a manifest.
+fn may_be_of_a_tool(path: &Path) -> bool {
+    path.extension().is_some_and(|end| end == "wasm" || end == "toml")
 }
 
 fn identity(dir: &Path) -> Option<u64> {
     use std::os::unix::fs::MetadataExt as _;
     Some(std::fs::metadata(dir).ok()?.ino())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use notify::Event;
+    use notify::event::{DataChange, Flag, ModifyKind};
+
+    #[test]
+    fn only_files_of_tools_are_a_reason_to_look() {
+        let is_reason = |event: Event| {
+            is_a_reason_to_look(&Ok(event), |path| path == Path::new("tools") || may_be_of_a_tool(path))
+        };
+        let written = || Event::new(EventKind::Modify(ModifyKind::Data(DataChange::Any)));
+        for (path, matters) in [
+            ("tools/a.wasm", true),
+            ("tools/a.toml", true),
+            ("tools", true),
+            ("tools/a.log", false),
+            ("tools/wasm", false),
+        ] {
+            assert_eq!(is_reason(written().add_path(path.into())), matters, "{path}");
+        }
+        let renamed = written().add_path("tools/a.part".into()).add_path("tools/a.wasm".into());
+        assert!(is_reason(renamed), "a file that gets its name");
+        assert!(is_reason(Event::new(EventKind::Other).set_flag(Flag::Rescan)), "lost events");
+        let opened = EventKind::Access(AccessKind::Open(AccessMode::Any));
+        assert!(!is_reason(Event::new(opened).add_path("tools/a.wasm".into())), "its own reading");
+        assert!(is_a_reason_to_look(&Err(notify::Error::generic("lost")), |_| false));
+    }
 }
