@@ -20,11 +20,13 @@ use finding::{Finding, Findings, State};
 #[cfg(feature = "mcp")]
 use reach::server_problem;
 use std::fs;
+use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 use tollgate::config::{Config, DEFAULT_TOOLS_DIR, SecretSource};
+use tollgate_agent::text::one_line;
 
 /// Check compilers, directories, configuration, servers, store, tools and what the system lacks for confinement
 ///
@@ -53,6 +55,9 @@ const MAX_COUNTED_FILES: usize = 100_000;
 
 /// How long a compiler may take to state its version.
 const VERSION_LIMIT: Duration = Duration::from_secs(10);
+
+/// The maximum length of the line that states a compiler's version, or why it fails, in bytes.
+const MAX_VERSION_BYTES: usize = 200;
 
 /// The part about `tollgate.toml` and the variables that it names.
 const CONFIGURATION: &str = "configuration";
@@ -345,6 +350,9 @@ async fn compilers(found: &mut Findings) {
             CompilerVersion::Missing => {
                 (State::Note, "missing; tools in Rust need it: see https://rustup.rs".to_owned())
             }
+            CompilerVersion::Failed(how) => {
+                (State::Broken, format!("fails: {how}; try it: {name} --version"))
+            }
             CompilerVersion::TimedOut => {
                 let words =
                     format!("does not answer within {} s; try it: {name} --version", VERSION_LIMIT.as_secs());
@@ -373,22 +381,37 @@ async fn compilers(found: &mut Findings) {
 enum CompilerVersion {
     /// The first line that it printed.
     Stated(String),
-    /// The program is not installed, or fails.
+    /// The program is not installed.
     Missing,
+    /// The program fails, or prints nothing. The text is its exit status and the first line of its error.
+    Failed(String),
     /// The program had not ended at the limit, and was killed.
     TimedOut,
 }
 
 async fn version(program: &str, arguments: &[&str], limit: Duration) -> CompilerVersion {
     let mut command = tokio::process::Command::new(program);
-    command.args(arguments).stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+    command.args(arguments).stdin(Stdio::null()).kill_on_drop(true);
     let said = match tokio::time::timeout(limit, command.output()).await {
-        Ok(Ok(said)) if said.status.success() => said.stdout,
-        Ok(_) => return CompilerVersion::Missing,
+        Ok(Ok(said)) => said,
+        Ok(Err(why)) if why.kind() == io::ErrorKind::NotFound => return CompilerVersion::Missing,
+        Ok(Err(why)) => return CompilerVersion::Failed(why.to_string()),
         Err(_) => return CompilerVersion::TimedOut,
     };
-    let first = String::from_utf8_lossy(&said).lines().next().map(str::to_owned);
-    first.map_or(CompilerVersion::Missing, CompilerVersion::Stated)
+    let first = |bytes: &[u8]| {
+        let text = String::from_utf8_lossy(bytes);
+        let line = text.lines().find(|line| !line.trim().is_empty())?;
+        Some(one_line(line, MAX_VERSION_BYTES))
+    };
+    match first(&said.stdout) {
+        Some(version) if said.status.success() => CompilerVersion::Stated(version),
+        printed => {
+            let words = first(&said.stderr).or(printed);
+            CompilerVersion::Failed(
+                [Some(said.status.to_string()), words].into_iter().flatten().collect::<Vec<_>>().join(": "),
+            )
+        }
+    }
 }
 
 #[cfg(test)]
@@ -403,7 +426,9 @@ mod tests {
             version("echo", &["x 1.2\nmore"], long).await,
             CompilerVersion::Stated("x 1.2".to_owned())
         );
-        assert_eq!(version("false", &[], long).await, CompilerVersion::Missing);
+        let failed = version("sh", &["-c", "echo >&2; echo no toolchain >&2; exit 3"], long).await;
+        assert_eq!(failed, CompilerVersion::Failed("exit status: 3: no toolchain".to_owned()));
+        assert_eq!(version("false", &[], long).await, CompilerVersion::Failed("exit status: 1".to_owned()));
         assert_eq!(version("tollgate-has-no-such-program", &[], long).await, CompilerVersion::Missing);
     }
 }
