@@ -92,8 +92,15 @@ fn javascript(recipe: &Recipe, say: &dyn Fn(&str)) -> Result<bool, BuildError> {
         npm.args(arguments).arg("--no-update-notifier").env("PATH", Program::search_path());
         passes(npm, shown, say)
     };
-    // Only projects in TypeScript have the script that checks types, with `tsc`.
-    Ok(run(&["test"], "npm test")? && run(&["run", "check", "--if-present"], "npm run check")?)
+    Ok(run(&["test"], "npm test")?
+        && (!has_script(&recipe.dir, "check") || run(&["run", "check"], "npm run check")?))
+}
+
+/// Returns whether `package.json` has this script. New projects in TypeScript have `check`, which checks types.
+fn has_script(dir: &Path, name: &str) -> bool {
+    let package = fs::read(dir.join("package.json")).ok();
+    let package = package.and_then(|bytes| serde_json::from_slice::<serde_json::Value>(&bytes).ok());
+    package.is_some_and(|package| package["scripts"][name].is_string())
 }
 
 fn passes(mut command: Command, shown: &str, say: &dyn Fn(&str)) -> Result<bool, BuildError> {
