@@ -91,9 +91,9 @@ pub(crate) async fn commit(
     prepared: &PreparedCommit,
     sender: &Sender,
 ) -> Result<StoredCommit, CommitFailure> {
-    if let Some(tail) = at_once(&client, prepared, sender).await? {
+    if let Some(stored) = commit_unread(&client, prepared, sender).await? {
         client.finish();
-        return Ok((CommitReceipt { moved: 0 }, Some(tail)));
+        return Ok(stored);
     }
     match attempt(&client, prepared, sender).await {
         Ok(Ok((committed, tail))) => {
@@ -112,21 +112,27 @@ pub(crate) async fn commit(
     }
 }
 
-/// Stores the commit in one exchange, if nothing that it writes depends on what must be read first.
-/// Returns `None` if that is not so, or if the run is not as this host knows it.
-async fn at_once(
+/// Stores the commit in one exchange, without reading rows first. Returns `None`, and stores nothing, if what it
+/// writes depends on such rows, or if the run is not as this host knows it.
+async fn commit_unread(
     client: &Busy,
     prepared: &PreparedCommit,
     sender: &Sender,
-) -> Result<Option<Tail>, CommitFailure> {
+) -> Result<Option<StoredCommit>, CommitFailure> {
+    if !write::is_independent(prepared) {
+        return Ok(None);
+    }
     let begins = prepared.begins().is_some();
-    let before = match &sender.tail {
-        _ if !write::is_independent(prepared) => return Ok(None),
-        _ if begins => None,
-        Some(tail) if tail.number == prepared.commit.after() => tail.checksum.clone(),
-        _ => return Ok(None),
+    // The first event has none before it.
+    let checksum_before = if begins {
+        None
+    } else {
+        match &sender.tail {
+            Some(tail) if tail.number == prepared.commit.after() => tail.checksum.clone(),
+            _ => return Ok(None),
+        }
     };
-    let rows = prepared.rows(prepared.commit.events(), 0, before)?;
+    let rows = prepared.rows(prepared.commit.events(), 0, checksum_before)?;
     let written = WrittenRows {
         prepared,
         events: prepared.commit.events(),
@@ -138,11 +144,15 @@ async fn at_once(
         values: Vec::new(),
         health: Vec::new(),
     };
-    let is_written = match begins {
-        true => write::begin_at_once(client, written, &sender.begin).await?,
-        false => write::write_at_once(client, written).await?,
+    let is_written = if begins {
+        write::begin_at_once(client, written, &sender.begin).await?
+    } else {
+        write::write_at_once(client, written).await?
     };
-    Ok(if is_written { Tail::of(&rows) } else { None })
+    if !is_written {
+        return Ok(None);
+    }
+    Ok(Tail::of(&rows).map(|tail| (CommitReceipt { moved: 0 }, Some(tail))))
 }
 
 /// Returns the result in an inner error if it was stored before, in which case the transaction is

@@ -147,7 +147,7 @@ fn the_pages_of_models_permissions_powers_and_the_store_do_what_they_say() {
         for tool in tools.split_whitespace() {
             place.write_bytes(&format!("tools/{tool}.wasm"), &tollgate_artifacts::rust_guest_bytes(tool));
         }
-        follow_all(&page(path), &place, 1);
+        follow_at_least(1, &page(path), &place);
     }
 }
 
@@ -162,11 +162,11 @@ fn fenced(path: &str, fence: Fence) -> Vec<String> {
 
 /// Follows the instructions of a page, like a reader who starts with nothing.
 fn follow(page: &str, place: &Place) {
-    follow_all(page, place, 3);
+    follow_at_least(3, page, place);
 }
 
-/// Follows the instructions of a page that has at least `least` blocks of commands.
-fn follow_all(page: &str, place: &Place, least: usize) {
+/// Follows the instructions of a page, and checks that it ran this many blocks of commands at least.
+fn follow_at_least(least: usize, page: &str, place: &Place) {
     let mut said = String::new();
     let mut commands = 0;
     for Block { fence, file, text, .. } in blocks(page).iter().filter(|block| block.left_out.is_none()) {

@@ -47,10 +47,19 @@ struct Route {
     key: RequiredKey,
     summary: &'static str,
     answers: &'static [RouteAnswers],
-    /// The schema of its body; `None` if it has no body.
-    body: Option<&'static str>,
+    body: RequestBody,
     /// The schema of its errors, if it is not that of its group.
     error: Option<&'static str>,
+}
+
+/// The body of a route's requests.
+#[derive(Debug, Clone, Copy)]
+enum RequestBody {
+    None,
+    /// A JSON object of any content, which is not read.
+    Unread,
+    /// A body of the schema with this name.
+    Schema(&'static str),
 }
 
 /// A status, and the contents of its answers; none if it has no body.
@@ -69,7 +78,7 @@ impl Route {
         answers: &'static [RouteAnswers],
     ) -> Self {
         let key = RequiredKey::Scope(Scope::Use);
-        Self { method, path, key, summary, answers, body: None, error: None }
+        Self { method, path, key, summary, answers, body: RequestBody::None, error: None }
     }
 
     const fn with_error(self, schema: &'static str) -> Self {
@@ -92,7 +101,12 @@ const fn send(
     summary: &'static str,
     answers: &'static [RouteAnswers],
 ) -> Route {
-    Route { body: Some(body), ..Route::new("post", path, summary, answers) }
+    Route { body: RequestBody::Schema(body), ..Route::new("post", path, summary, answers) }
+}
+
+/// Describes a POST request that is always refused.
+const fn refuse(path: &'static str, summary: &'static str) -> Route {
+    Route { body: RequestBody::Unread, ..Route::new("post", path, summary, REFUSED) }
 }
 
 /// Describes a POST request without a body.
@@ -119,8 +133,6 @@ const IS_EMPTY: &[RouteAnswers] = &[(204, &[])];
 /// The answers of a route that refuses every request.
 const REFUSED: &[RouteAnswers] = &[];
 
-/// A body that is not read.
-const ANY: &str = "AnyBody";
 const NO_PUSH: &str = "Refuse push notifications, which are not supported";
 const PUSH: &str = "/a2a/{agent}/tasks/{task}/pushNotificationConfigs";
 const PUSH_ONE: &str = "/a2a/{agent}/tasks/{task}/pushNotificationConfigs/{id}";
@@ -160,7 +172,7 @@ const GROUPS: [Group; 6] = [
                 "Run an agent as a response, or answer its questions",
                 IS_RESPONSE_OR_STREAM,
             ),
-            send("/v1/responses/compact", ANY, "Refuse to compact a conversation", REFUSED),
+            refuse("/v1/responses/compact", "Refuse to compact a conversation"),
             get("/v1/responses/{id}", "Show a response", IS_RESPONSE),
             act("/v1/responses/{id}/cancel", "Cancel the run of a response", IS_RESPONSE),
             get("/v1/responses/{id}/input_items", "List the input of a response", IS_INPUT),
@@ -221,7 +233,7 @@ const GROUPS: [Group; 6] = [
                 IS_TASK_OR_STREAM,
             ),
             get(PUSH, NO_PUSH, REFUSED),
-            send(PUSH, ANY, NO_PUSH, REFUSED),
+            refuse(PUSH, NO_PUSH),
             get(PUSH_ONE, NO_PUSH, REFUSED),
             Route::new("delete", PUSH_ONE, NO_PUSH, REFUSED),
             get("/a2a/{agent}/extendedAgentCard", "Refuse an extended card, which no agent has", REFUSED),
@@ -280,9 +292,13 @@ fn operation(group: &Group, route: &Route) -> Value {
             format!("The requests and answers are defined by {name}: <{address}>.").into();
         operation["externalDocs"] =
             json!({"url": address, "description": format!("The specification of {name}")});
-        if let Some(body) = body {
+        let schema = match body {
+            RequestBody::None => None,
+            RequestBody::Unread => Some(json!({"type": "object"})),
+            RequestBody::Schema(name) => Some(reference(name)),
+        };
+        if let Some(schema) = schema {
             let described = format!("A request as {name} defines it.");
-            let schema = if body == ANY { json!({"type": "object"}) } else { reference(body) };
             let content = json!({JSON: {"schema": schema}});
             operation["requestBody"] =
                 json!({"description": described, "content": content, "required": true});
