@@ -17,6 +17,14 @@ const AT_ONCE: usize = 16;
 #[derive(Debug, Default)]
 pub(super) struct Parents(HashMap<String, Option<SmolStr>>);
 
+impl Parents {
+    /// Forgets the parents of other runs.
+    fn retain(&mut self, children: &[RunSummary]) {
+        let ids: HashSet<&str> = children.iter().map(|child| child.run_id.as_str()).collect();
+        self.0.retain(|id, _| ids.contains(id.as_str()));
+    }
+}
+
 impl Host {
     /// Ends direct calls whose process was killed, and children left open by runs that have
     /// ended. Nothing runs again: a call that may have taken effect is recorded as
@@ -39,8 +47,7 @@ impl Host {
     pub(super) async fn end_orphans(&self, parents: &mut Parents) -> Result<(), HostError> {
         let mut children = self.left("child", "running").await?;
         children.extend(self.left("child", "waiting").await?);
-        let ids: HashSet<&str> = children.iter().map(|child| child.run_id.as_str()).collect();
-        parents.0.retain(|id, _| ids.contains(id.as_str()));
+        parents.retain(&children);
         if children.is_empty() {
             return Ok(());
         }
