@@ -1,38 +1,77 @@
 //! The end of a direct call, as text and as JSON.
 
 use crate::render::attachments::{self, attachments};
+use crate::render::narrate::Narrator;
 use crate::render::usage::call_usage;
 use crate::session::ask::say_how_to_decide;
+use crate::session::follow::{RestingRun, say_how_to_make_room};
 use crate::terminal::output::{BAD, BOLD, DIM};
 use crate::terminal::text::{shown, shown_line, shown_marked};
 use crate::terminal::{Exit, Failure, Output, program};
 use serde_json::{Value, json};
 use std::path::Path;
+use std::sync::Arc;
+use tollgate::Host;
 use tollgate::run::RunEnd;
-use tollgate::store::short_id;
+use tollgate::store::{KeyFilter, StateRead, short_id};
 use tollgate_agent::code::Code;
 use tollgate_agent::content::ContentPart;
 use tollgate_agent::run::CallEnd;
 use tollgate_agent::run::event::{FinishedCall, SuspendedCall};
 use tollgate_agent::state::{KeyScope, StateChange};
 
-/// Additions to the answer of a call that has ended.
+/// The additions of `tollgate call` to the end of its call.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct ShownEnd<'a> {
+pub(crate) struct CallExtras<'a> {
     /// The directory to save attachments in.
     pub(crate) save: Option<&'a Path>,
     /// Whether the conversation whose state changed is named: the call began it.
     pub(crate) names_thread: bool,
-    /// The suspension of the question that was just shown.
-    pub(crate) question: Option<&'a str>,
 }
 
-/// Shows how a call ended.
-pub(crate) fn answer(end: &RunEnd, shown: ShownEnd<'_>, output: &Output) -> Result<Exit, Failure> {
-    if let Some(waiting) = end.waiting.first() {
-        pending(end, waiting, shown.question, output);
-        return Ok(Exit::Waiting);
+/// Shows the end of a direct call: its result with the state that it led to, or its open question, and
+/// how to make room.
+pub(crate) async fn show_call_end(
+    host: &Host,
+    RestingRun { end, shown }: RestingRun,
+    extras: CallExtras<'_>,
+    narrator: &Narrator<'_>,
+    output: &Output,
+) -> Result<Exit, Failure> {
+    let end = with_resulting_values(host, end, output).await;
+    let exit = match end.waiting.first() {
+        Some(waiting) => {
+            pending(&end, waiting, shown.as_deref(), output);
+            Exit::Waiting
+        }
+        None => answer(&end, extras, output)?,
+    };
+    say_how_to_make_room(host, &end, narrator, output).await;
+    Ok(exit)
+}
+
+/// The maximum size of the changed values that are read to be shown, in bytes: the usual limit of a
+/// thread's state.
+const MAX_SHOWN_BYTES: u64 = 64 << 20;
+
+/// Returns the same end with the values that the call's updates produced: a record may hold the
+/// updates alone. If the values are large or cannot be read, only the updates are shown: the call ran.
+async fn with_resulting_values(host: &Host, mut end: RunEnd, output: &Output) -> RunEnd {
+    let finished = end.last_call.iter_mut().filter_map(|finished| Arc::make_mut(finished).change.as_mut());
+    let waiting = end.waiting.iter_mut().filter_map(|waiting| Arc::make_mut(waiting).change.as_mut());
+    let mut changes: Vec<&mut StateChange> = finished.chain(waiting).collect();
+    let wanted = KeyFilter::changed_by(changes.iter().map(|change| &**change));
+    match host.store().state(&end.thread_id, &wanted, MAX_SHOWN_BYTES).await {
+        Ok(StateRead::State(state)) => {
+            changes.iter_mut().for_each(|change| **change = change.with_values_of(&state));
+        }
+        Ok(StateRead::Larger(_)) => {}
+        Err(why) => output.warn(&format!("cannot read the state after the call: {why}")),
     }
+    end
+}
+
+fn answer(end: &RunEnd, extras: CallExtras<'_>, output: &Output) -> Result<Exit, Failure> {
     let Some(finished) = &end.last_call else {
         return Err(Failure::failed(format!("the call did not end: {:?}", end.status)));
     };
@@ -40,14 +79,14 @@ pub(crate) fn answer(end: &RunEnd, shown: ShownEnd<'_>, output: &Output) -> Resu
         output.json(&finished_json(finished));
     } else {
         show(finished, output);
-        if shown.names_thread && keeps_state(finished) {
+        if extras.names_thread && keeps_state(finished) {
             let thread = &end.thread_id;
             output
                 .hint(&format!("{DIM}kept in a new conversation; continue it with --thread {thread}{DIM:#}"));
         }
     }
     let attached = attachments(&finished.end);
-    match shown.save {
+    match extras.save {
         Some(dir) => attachments::save(attached, dir, output)?,
         None if !output.is_json()
             && attached.iter().any(|part| !matches!(part, ContentPart::Link { .. })) =>

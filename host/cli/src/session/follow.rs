@@ -1,12 +1,12 @@
 //! Following a run on the terminal, and asking its questions.
 
 use crate::globals::Globals;
-use crate::render::narrate::Narrator;
-use crate::session::ask::{QuestionOutcome, ask, can_ask};
+use crate::render::narrate::{Narrator, outcome};
+use crate::session::ask::{QuestionOutcome, ask, can_ask, say_how_to_decide};
 use crate::session::{always, shutdown};
 use crate::terminal::output::DIM;
 use crate::terminal::remedy::of_store;
-use crate::terminal::{Failure, Output};
+use crate::terminal::{Exit, Failure, Output};
 use std::sync::Arc;
 use tollgate::run::{RunEnd, RunHandle};
 use tollgate::store::StoreError;
@@ -94,6 +94,21 @@ pub(crate) async fn ask_open(
         }
     }
     Ok(RestingRun { end, shown })
+}
+
+/// Shows how a run rests: its answer, its open questions, and how to make room. Returns the exit code.
+pub(crate) async fn show_run_end(
+    host: &Host,
+    RestingRun { end, shown }: &RestingRun,
+    narrator: &Narrator<'_>,
+    output: &Output,
+) -> Exit {
+    narrator.finish(end);
+    if !output.is_json() {
+        say_how_to_decide(end, shown.as_deref(), output);
+    }
+    say_how_to_make_room(host, end, narrator, output).await;
+    outcome(end)
 }
 
 /// Says how to make room if a call of the run was refused because there is none for its record. For

@@ -2,9 +2,9 @@
 
 use crate::globals::Globals;
 use crate::render::narrate::Narrator;
-use crate::session::call_end::{ShownEnd, answer};
+use crate::session::call_end::{CallExtras, show_call_end};
 use crate::session::data::find_thread;
-use crate::session::follow::{follow_and_ask, say_how_to_make_room};
+use crate::session::follow::follow_and_ask;
 use crate::session::{OpenSession, finish, host_with, warn_of_left_out, with_servers};
 use crate::terminal::{Exit, Failure, Output};
 use clap::Args;
@@ -12,15 +12,12 @@ use serde_json::Value;
 use std::io::Read;
 use std::path::PathBuf;
 use std::sync::Arc;
+use tollgate::CallRequest;
 use tollgate::config::Config;
-use tollgate::run::RunEnd;
-use tollgate::store::{KeyFilter, StateRead};
 use tollgate::tools::LoadedTools;
-use tollgate::{CallRequest, Host};
 use tollgate_agent::child::Delegates;
 use tollgate_agent::name::server_prefix;
 use tollgate_agent::proposal::Arguments;
-use tollgate_agent::state::StateChange;
 
 /// Call one tool: arguments, gate, sandbox and commit as in a run, but no model
 #[derive(Debug, Args)]
@@ -78,12 +75,8 @@ impl CallVerb {
             let handle = host.start_call(request).await?;
             let mut narrator = Narrator::new(output).reports_only();
             let rested = follow_and_ask(&host, handle, &mut narrator, globals, output).await?;
-            let shown =
-                ShownEnd { save: self.save.as_deref(), names_thread, question: rested.shown.as_deref() };
-            let end = with_resulting_values(&host, rested.end, output).await;
-            let exit = answer(&end, shown, output)?;
-            say_how_to_make_room(&host, &end, &narrator, output).await;
-            Ok(exit)
+            let extras = CallExtras { save: self.save.as_deref(), names_thread };
+            show_call_end(&host, rested, extras, &narrator, output).await
         };
         finish(&host, servers, work).await
     }
@@ -100,27 +93,6 @@ fn keep_needed_servers(config: &mut Config, loaded: &LoadedTools, tool: &str) {
         None if config.servers.keys().any(provides) => config.servers.retain(|server, _| provides(server)),
         _ => {}
     }
-}
-
-/// The maximum size of the changed values that are read to be shown, in bytes: the usual limit of a
-/// thread's state.
-const MAX_SHOWN_BYTES: u64 = 64 << 20;
-
-/// Returns the same end with the values that the call's updates produced: a record may hold the
-/// updates alone. If the values are large or cannot be read, only the updates are shown: the call ran.
-pub(crate) async fn with_resulting_values(host: &Host, mut end: RunEnd, output: &Output) -> RunEnd {
-    let finished = end.last_call.iter_mut().filter_map(|finished| Arc::make_mut(finished).change.as_mut());
-    let waiting = end.waiting.iter_mut().filter_map(|waiting| Arc::make_mut(waiting).change.as_mut());
-    let mut changes: Vec<&mut StateChange> = finished.chain(waiting).collect();
-    let wanted = KeyFilter::changed_by(changes.iter().map(|change| &**change));
-    match host.store().state(&end.thread_id, &wanted, MAX_SHOWN_BYTES).await {
-        Ok(StateRead::State(state)) => {
-            changes.iter_mut().for_each(|change| **change = change.with_values_of(&state));
-        }
-        Ok(StateRead::Larger(_)) => {}
-        Err(why) => output.warn(&format!("cannot read the state after the call: {why}")),
-    }
-    end
 }
 
 fn read_arguments(typed: Option<String>) -> Result<Arc<str>, Failure> {

@@ -1,18 +1,17 @@
 //! `tollgate decide`: answers a suspended call.
 
 use crate::globals::Globals;
-use crate::render::narrate::{Narrator, outcome};
+use crate::render::narrate::Narrator;
 use crate::session::always::{self, question_of};
-use crate::session::ask::{can_ask, decision, is_at_a_terminal, read_answer, say_how_to_decide, typed};
-use crate::session::call_end::{ShownEnd, answer};
+use crate::session::ask::{can_ask, decision, is_at_a_terminal, read_answer, typed};
+use crate::session::call_end::{CallExtras, show_call_end};
 use crate::session::codes::Codes;
 use crate::session::data::{find_run, open_limited_store, recovered};
-use crate::session::follow::{RestingRun, ask_open, follow, say_how_to_make_room};
+use crate::session::follow::{RestingRun, ask_open, follow, show_run_end};
 use crate::session::models::configured_model;
 use crate::session::{OpenSession, finish, host_with, with_servers};
 use crate::terminal::text::shown_line;
 use crate::terminal::{Exit, Failure, Output, program};
-use crate::verbs::call::with_resulting_values;
 use clap::Args;
 use std::sync::Arc;
 use tollgate::run::RunEnd;
@@ -141,7 +140,7 @@ impl DecideVerb {
         if run.kind == "call" {
             narrator = narrator.reports_only();
         }
-        let RestingRun { end, shown } = match (chosen, target) {
+        let rested = match (chosen, target) {
             (Some(chosen), Some(target)) => {
                 let decision = decision(&target, chosen, self.reason, self.id);
                 let end = self::decide(host, run, decision, asked, &mut narrator, (globals, output)).await?;
@@ -153,18 +152,9 @@ impl DecideVerb {
             }
         };
         if run.kind == "call" {
-            let shown = ShownEnd { question: shown.as_deref(), ..ShownEnd::default() };
-            let end = with_resulting_values(host, end, output).await;
-            let exit = answer(&end, shown, output)?;
-            say_how_to_make_room(host, &end, &narrator, output).await;
-            return Ok(exit);
+            return show_call_end(host, rested, CallExtras::default(), &narrator, output).await;
         }
-        narrator.finish(&end);
-        if !output.is_json() {
-            say_how_to_decide(&end, shown.as_deref(), output);
-        }
-        say_how_to_make_room(host, &end, &narrator, output).await;
-        Ok(outcome(&end))
+        Ok(show_run_end(host, &rested, &narrator, output).await)
     }
 }
 

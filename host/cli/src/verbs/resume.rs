@@ -1,11 +1,10 @@
 //! `tollgate resume`: resumes a run whose process has ended.
 
 use crate::globals::Globals;
-use crate::render::narrate::{Narrator, outcome};
-use crate::session::ask::say_how_to_decide;
-use crate::session::call_end::{ShownEnd, answer};
+use crate::render::narrate::Narrator;
+use crate::session::call_end::{CallExtras, show_call_end};
 use crate::session::data::{find_run, open_limited_store};
-use crate::session::follow::{RestingRun, follow_and_ask, say_how_to_make_room};
+use crate::session::follow::{follow_and_ask, show_run_end};
 use crate::session::models::configured_model;
 use crate::session::{OpenSession, finish, host_with, with_servers};
 use crate::terminal::{Exit, Failure, Output, program};
@@ -77,20 +76,12 @@ async fn resume(host: &Host, run: &RunSummary, globals: &Globals, output: &Outpu
     let handle = host.recover(&run.run_id).await?;
     if run.kind == "call" {
         let mut narrator = Narrator::new(output).reports_only();
-        let RestingRun { end, shown } = follow_and_ask(host, handle, &mut narrator, globals, output).await?;
-        let shown = ShownEnd { question: shown.as_deref(), ..ShownEnd::default() };
-        let exit = answer(&end, shown, output)?;
-        say_how_to_make_room(host, &end, &narrator, output).await;
-        return Ok(exit);
+        let rested = follow_and_ask(host, handle, &mut narrator, globals, output).await?;
+        return show_call_end(host, rested, CallExtras::default(), &narrator, output).await;
     }
     let mut narrator = Narrator::new(output).resuming(&record);
-    let RestingRun { end, shown } = follow_and_ask(host, handle, &mut narrator, globals, output).await?;
-    narrator.finish(&end);
-    if !output.is_json() {
-        say_how_to_decide(&end, shown.as_deref(), output);
-    }
-    say_how_to_make_room(host, &end, &narrator, output).await;
-    Ok(outcome(&end))
+    let rested = follow_and_ask(host, handle, &mut narrator, globals, output).await?;
+    Ok(show_run_end(host, &rested, &narrator, output).await)
 }
 
 /// Returns the interrupted run of a conversation, which its next message finishes first.

@@ -1,10 +1,9 @@
 //! `tollgate run`: runs an agent on a prompt.
 
 use crate::globals::Globals;
-use crate::render::narrate::{Narrator, outcome};
-use crate::session::ask::say_how_to_decide;
+use crate::render::narrate::Narrator;
 use crate::session::data::{OpeningStore, agent_of_thread, find_thread, open_store_to_read, thread_named};
-use crate::session::follow::{RestingRun, follow_and_ask, say_how_to_make_room};
+use crate::session::follow::{follow_and_ask, show_run_end};
 use crate::session::models::model_to_run;
 use crate::session::{OpenSession, finish, host_with, shutdown, with_servers};
 use crate::terminal::{Exit, Failure, Output};
@@ -14,7 +13,6 @@ use clap::Args;
 use std::io::IsTerminal;
 use std::sync::Arc;
 use tollgate::config::{Config, DEFAULT_AGENT};
-use tollgate::run::RunEnd;
 use tollgate::{Busy, Host, HostError, RunOptions, RunRequest};
 use tollgate_agent::name;
 
@@ -99,8 +97,7 @@ impl RunVerb {
         });
         request.thread_id = thread_id;
         request.busy = if self.queue { Busy::Queue } else { Busy::Refuse };
-        let work = async { Ok::<_, Failure>(outcome(&run(&host, &request, globals, output).await?)) };
-        finish(&host, servers, work).await
+        finish(&host, servers, run(&host, &request, globals, output)).await
     }
 }
 
@@ -128,15 +125,10 @@ async fn submit(
 
 /// Runs the agent. If the conversation's last run was interrupted and asks something after its
 /// recovery, that question comes first; while it is open, the message is not sent.
-async fn run(
-    host: &Host,
-    request: &RunRequest,
-    globals: &Globals,
-    output: &Output,
-) -> Result<RunEnd, Failure> {
+async fn run(host: &Host, request: &RunRequest, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
     let mut narrator = Narrator::new(output);
     let interrupted = interrupted_on(host, request.thread_id.as_deref()).await?;
-    let RestingRun { end, shown } = loop {
+    let rested = loop {
         let begun = async { Ok::<_, Failure>(host.run(request.clone()).await) };
         let recovered = match shutdown::unless_asked(begun).await? {
             Ok(handle) => {
@@ -156,12 +148,7 @@ async fn run(
             break rested;
         }
     };
-    narrator.finish(&end);
-    if !output.is_json() {
-        say_how_to_decide(&end, shown.as_deref(), output);
-    }
-    say_how_to_make_room(host, &end, &narrator, output).await;
-    Ok(end)
+    Ok(show_run_end(host, &rested, &narrator, output).await)
 }
 
 fn read_prompt(typed: Option<String>) -> Result<String, Failure> {

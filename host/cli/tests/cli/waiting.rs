@@ -2,7 +2,7 @@
 
 use crate::place::{Place, Said};
 use crate::terminal::on_terminal;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::process::Stdio;
 use tollgate_artifacts::{Expectation, Guest, good};
 
@@ -19,6 +19,23 @@ const ASKS_AGAIN: Guest = Guest {
 ;;   "response-schema": {"type": "object", "required": ["approved"],
 ;;   "properties": {"approved": {"type": "boolean"}}},
 ;;   "resume-mode": "replay-tool-call"}}}}}
+"#,
+};
+
+/// A tool that adds one to a number of its thread before it asks a person.
+const ADDS_AND_ASKS: Guest = Guest {
+    name: "adds-and-asks",
+    attack: "",
+    limit: "",
+    expects: Expectation::Succeeds,
+    source: r#";; Adds one, and asks.
+;;
+;; descriptor: {"state": [{"key": "adds-and-asks.total", "write": true,
+;;   "defines": {"initial": "0", "reducer": "add", "scope": "thread", "persistent": true}}]}
+;; returns: {"ok": {"result": {"data": "null", "message": "Sure?", "status": {"pending": {
+;;   "action": "approve", "message": "Sure?", "parameters": {"what": "this"},
+;;   "response-schema": {"type": "boolean"}, "resume-mode": "use-decision-as-tool-result"}}},
+;;   "mutations": [{"key": "adds-and-asks.total", "update": "1"}]}}
 "#,
 };
 
@@ -62,6 +79,16 @@ fn w1_the_whole_question_is_stored_listed_and_shown() {
     assert_eq!(events.last().unwrap()["type"], "run_waiting");
     let asked = events.iter().find(|event| event["type"] == "call_suspended").unwrap();
     assert_eq!(asked["ticket"]["response_schema"]["required"][0], "approved");
+}
+
+#[test]
+fn w1_each_verb_shows_the_values_that_a_waiting_call_led_to() {
+    let place = Place::new().with_tools(&[ADDS_AND_ASKS]);
+    let call = ["call", "adds-and-asks", "--thread", "t", "--json"];
+    let values = |said: Said| said.ends_with(3).json()["mutations"].clone();
+    let first = values(place.type_in(&call));
+    assert_eq!(first, json!([{"key": "adds-and-asks.total", "update": 1, "value": 1}]));
+    assert_eq!(values(place.type_in(&["resume", "last", "--json"])), first);
 }
 
 #[test]
