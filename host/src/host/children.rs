@@ -107,7 +107,7 @@ impl Host {
 
     /// Ends a child that no process is running.
     pub(super) async fn end_child(&self, run_id: &str) -> Result<ChildRunResult, HostError> {
-        let Some(run) = self.recorded(run_id).await? else {
+        let Some(FoldedRun { run, clock, .. }) = self.folded(run_id).await? else {
             return Ok(ChildRunResult::refused(tollgate_agent::child::ChildError::ExecutionFailed(
                 "it had not begun".to_owned(),
             )));
@@ -120,7 +120,7 @@ impl Host {
         let publisher = Publisher::without_clients(Arc::clone(&self.inner.bus), Arc::clone(&run_id));
         let mut parts = self.parts(Arc::clone(&run_id), Arc::clone(&run_id), cancel, publisher);
         parts.epoch = self.acquire(&run_id, run.events()).await?;
-        let (_, run) = boxed(Driver::new(parts, run, 0), Some(input)).await?;
+        let (_, run) = boxed(Driver::new(parts, run, 0).at(clock), Some(input)).await?;
         Ok(self.ran(&run, &[]))
     }
 
