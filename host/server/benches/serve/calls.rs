@@ -3,7 +3,7 @@
 
 use crate::at;
 use crate::client::{Connection, request, runtime};
-use crate::server::{floor, serve, toolbox};
+use crate::server::{context_switches, floor, processor_seconds, serve, toolbox};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,6 +11,8 @@ use tollgate::{CallRequest, Host, SqliteStore};
 
 const ROUNDS: usize = 10;
 const CALLS: usize = 300;
+/// The calls of a connection before those that are measured.
+const WARM_UP: usize = 20;
 const CONNECTIONS: usize = 64;
 const FOR: Duration = Duration::from_secs(2);
 
@@ -36,9 +38,14 @@ pub(crate) fn table() {
     };
     let (mut bare, mut ours) = (Vec::new(), Vec::new());
     let (mut asked, mut unstored, mut stored) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut used, mut switches) = ([0.0, 0.0], [0.0, 0.0]);
     for _ in 0..ROUNDS {
-        bare.extend(one(floor));
-        ours.extend(one(served.address));
+        for (times, address, which) in [(&mut bare, floor, 0), (&mut ours, served.address, 1)] {
+            let before = (processor_seconds(), context_switches());
+            times.extend(one(address));
+            used[which] += processor_seconds() - before.0;
+            switches[which] += context_switches() - before.1;
+        }
         asked.extend(clients.block_on(one_connection(served.address, &me)));
         unstored.extend(within(&in_memory));
         stored.extend(within(&served.state.host));
@@ -50,6 +57,15 @@ pub(crate) fn table() {
     println!("| 1 | p50 | {low:.0} us | {high:.0} us | {:.0} us more | 60 us |", high - low);
     let (low, high) = (at(&mut bare, 99), at(&mut ours, 99));
     println!("| 1 | p99 | {low:.0} us | {high:.0} us | {:.1} times | |", high / low);
+    // Calls that only warm up are counted, too.
+    let calls = (ROUNDS * (CALLS + WARM_UP)) as f64;
+    let (low, high) = (used[0] / calls * 1e6, used[1] / calls * 1e6);
+    println!(
+        "| 1 | processor time of a call and its client | {low:.0} us | {high:.0} us | {:.0} us more | |",
+        high - low
+    );
+    let (low, high) = (switches[0] / calls, switches[1] / calls);
+    println!("| 1 | context switches of a call | {low:.2} | {high:.2} | {:.1} times | |", high / low);
     println!("\n## The parts of a call on one connection\n\n| part | p50 |\n|---|---:|");
     for (part, times) in [
         ("the bare handler", &mut bare),
@@ -70,18 +86,34 @@ fn many(clients: &tokio::runtime::Runtime, sent: &[u8], floor: SocketAddr, serve
         "\n## Many connections\n\n| connections | figure | floor | serve | difference | goal |\n|---:|---|---:|---:|---:|---:|"
     );
     let (mut bare, mut ours, mut rates) = (Vec::new(), Vec::new(), [0.0, 0.0]);
+    let (mut used, mut switches) = ([0.0, 0.0], [0.0, 0.0]);
     for _ in 0..3 {
-        for (times, address, rate) in [(&mut bare, floor, 0), (&mut ours, served, 1)] {
+        for (times, address, which) in [(&mut bare, floor, 0), (&mut ours, served, 1)] {
+            let before = (processor_seconds(), context_switches());
             let found = clients.block_on(many_connections(address, sent));
-            rates[rate] += found.len() as f64 / FOR.as_secs_f64() / 3.0;
+            used[which] += processor_seconds() - before.0;
+            switches[which] += context_switches() - before.1;
+            rates[which] += found.len() as f64 / FOR.as_secs_f64() / 3.0;
             times.extend(found);
         }
     }
+    let calls = [bare.len() as f64, ours.len() as f64];
     println!(
         "| {CONNECTIONS} | calls/s | {:.0} | {:.0} | {:.2} times | 0.35 |",
         rates[0],
         rates[1],
         rates[1] / rates[0]
+    );
+    let of_each = |sums: [f64; 2]| (sums[0] / calls[0], sums[1] / calls[1]);
+    let (low, high) = of_each(used.map(|seconds| seconds * 1e6));
+    println!(
+        "| {CONNECTIONS} | processor time of a call and its client | {low:.0} us | {high:.0} us | {:.1} times | |",
+        high / low
+    );
+    let (low, high) = of_each(switches);
+    println!(
+        "| {CONNECTIONS} | context switches of a call | {low:.2} | {high:.2} | {:.1} times | |",
+        high / low
     );
     for (percent, goal) in [(50, ""), (99, "4")] {
         let (low, high) = (at(&mut bare, percent), at(&mut ours, percent));
@@ -94,7 +126,7 @@ fn many(clients: &tokio::runtime::Runtime, sent: &[u8], floor: SocketAddr, serve
 
 async fn one_connection(address: SocketAddr, sent: &[u8]) -> Vec<f64> {
     let mut connection = Connection::open(address).await;
-    for _ in 0..20 {
+    for _ in 0..WARM_UP {
         connection.send(sent).await;
     }
     let mut times = Vec::with_capacity(CALLS);

@@ -106,6 +106,18 @@ pub(crate) fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
+/// Returns how often the processor has gone from a thread of this process to another one.
+pub(crate) fn context_switches() -> f64 {
+    let threads = std::fs::read_dir("/proc/self/task").unwrap();
+    let statuses =
+        threads.filter_map(|thread| std::fs::read_to_string(thread.ok()?.path().join("status")).ok());
+    let of_thread = |status: String| {
+        let counts = status.lines().filter_map(|line| line.split_once("ctxt_switches:"));
+        counts.filter_map(|(_, count)| count.trim().parse::<f64>().ok()).sum::<f64>()
+    };
+    statuses.map(of_thread).sum()
+}
+
 /// Returns the processor time of this process in seconds.
 pub(crate) fn processor_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
