@@ -83,33 +83,42 @@ pub(crate) fn check(state: &ServerState, request: &Request) -> Result<RequestOri
 pub(crate) type GuardState = (Shared, Arc<Parts>);
 
 /// Guards public paths.
-pub(crate) async fn guard_public(
-    State(guard): State<GuardState>,
-    mut request: Request,
-    next: Next,
+pub(crate) async fn guard_public(State(guard): State<GuardState>, request: Request, next: Next) -> Response {
+    let run = |mut request: Request, origin: RequestOrigin| {
+        request.extensions_mut().insert(origin);
+        next.run(request)
+    };
+    guarded(&guard, request, run).await
+}
+
+/// Answers a request that passes the checks of its names and its origin.
+pub(crate) async fn guarded<F: Future<Output = Response>>(
+    (state, parts): &GuardState,
+    request: Request,
+    answer: impl FnOnce(Request, RequestOrigin) -> F,
 ) -> Response {
     let uri = request.uri().clone();
-    let response = match check(&guard.0, &request) {
+    let response = match check(state, &request) {
         Ok(origin) => {
             let response = match preflight(&request, &origin) {
                 Some(answer) => answer,
-                None => {
-                    request.extensions_mut().insert(origin.clone());
-                    next.run(request).await
-                }
+                None => answer(request, origin.clone()).await,
             };
             finish(response, &origin)
         }
         Err(problem) => problem.into_response(),
     };
-    complete(&guard, uri.path(), response)
+    // Errors have the form of the path's protocol.
+    let mut response = in_own_form(parts, uri.path(), response);
+    secure(response.headers_mut(), state);
+    response
 }
 
 /// Returns the answer to a preflight request of an allowed origin; `None` for other requests. It
 /// comes before authentication: browsers send preflight requests without the key. Pages may send
 /// any header, such as those that SDKs add to each request: no header but `Authorization` gives
 /// access.
-pub(crate) fn preflight(request: &Request, origin: &RequestOrigin) -> Option<Response> {
+fn preflight(request: &Request, origin: &RequestOrigin) -> Option<Response> {
     let asks = request.method() == Method::OPTIONS
         && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
     if !asks {
@@ -131,16 +140,8 @@ pub(crate) fn preflight(request: &Request, origin: &RequestOrigin) -> Option<Res
     Some(response)
 }
 
-/// Completes the answer of a path: errors in the form of its protocol, and the headers of every
-/// answer.
-pub(crate) fn complete((state, parts): &GuardState, path: &str, response: Response) -> Response {
-    let mut response = in_own_form(parts, path, response);
-    secure(response.headers_mut(), state);
-    response
-}
-
 /// Lets pages of an allowed origin read the answer.
-pub(crate) fn finish(mut response: Response, origin: &RequestOrigin) -> Response {
+fn finish(mut response: Response, origin: &RequestOrigin) -> Response {
     let headers = response.headers_mut();
     if let Some(origin) = &origin.cross_origin {
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());

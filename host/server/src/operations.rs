@@ -17,7 +17,7 @@ use tollgate::run::{RunEnd, RunError};
 use tollgate::store::{RecordReader, RunFilter, RunSummary};
 use tollgate::{
     Busy, CallRequest, DIRECT_AGENT, Decision, Event, FollowUntil, HostError, RunFollower, RunHandle,
-    RunRequest, RunUpdate,
+    RunRequest,
 };
 use tollgate_agent::SmolStr;
 use tollgate_agent::context::RunIdentity;
@@ -77,24 +77,6 @@ impl StartedRun {
         let ended = handle.wait().await;
         drop(place);
         ended.map_err(|e| Problem::of_run(&e))
-    }
-
-    /// Waits until the run rests, and returns its end with the events that were stored meanwhile. If
-    /// it is dropped, the run is left.
-    ///
-    /// # Errors
-    /// The host cannot continue the run.
-    pub async fn wait_with_events(self) -> Result<(RunEnd, Vec<Arc<StoredEvent>>), Problem> {
-        let Self { mut handle, place } = self;
-        let mut record = Vec::new();
-        while let Some(update) = handle.events.next().await {
-            if let RunUpdate::Stored(stored) = update {
-                record.push(stored);
-            }
-        }
-        let ended = handle.wait().await;
-        drop(place);
-        ended.map(|end| (end, record)).map_err(|e| Problem::of_run(&e))
     }
 
     /// Keeps the place until the run rests, and leaves the run to its followers. A run that is not
@@ -248,10 +230,42 @@ impl ServerState {
         &self,
         principal: &Principal,
         share: &ClientShare,
+        tool_call: (&str, &str),
+        ids: (Option<&str>, Option<String>),
+        detached: bool,
+    ) -> Result<StartedRun, Problem> {
+        let (request, place) = self.call_request(principal, share, tool_call, ids, detached)?;
+        let handle = self.host.start_call(request).await?;
+        Ok(StartedRun { handle, place })
+    }
+
+    /// Calls a tool directly, and returns the end of the call with the events that were stored
+    /// meanwhile. If the future is dropped, the call is left.
+    ///
+    /// # Errors
+    /// As for [`start_call`](Self::start_call), or the host cannot continue the call.
+    pub(crate) async fn call(
+        &self,
+        principal: &Principal,
+        share: &ClientShare,
+        tool_call: (&str, &str),
+        thread_id: Option<&str>,
+        detached: bool,
+    ) -> Result<(RunEnd, Vec<Arc<StoredEvent>>), Problem> {
+        let (request, _place) =
+            self.call_request(principal, share, tool_call, (thread_id, None), detached)?;
+        Ok(self.host.call_with_events(request).await?)
+    }
+
+    /// Returns the request of a direct call, and its place among those of the principal.
+    fn call_request(
+        &self,
+        principal: &Principal,
+        share: &ClientShare,
         (tool_name, arguments): (&str, &str),
         (thread_id, run_id): (Option<&str>, Option<String>),
         detached: bool,
-    ) -> Result<StartedRun, Problem> {
+    ) -> Result<(CallRequest, OwnedSemaphorePermit), Problem> {
         principal.require(Scope::Use)?;
         self.check_tool(principal, tool_name)?;
         let place = share.call()?;
@@ -264,8 +278,7 @@ impl ServerState {
         request.detached = detached;
         request.principal = Some(SmolStr::new(&principal.name));
         request.run_id = run_id;
-        let handle = self.host.start_call(request).await?;
-        Ok(StartedRun { handle, place })
+        Ok((request, place))
     }
 
     /// Adds to the problem which run of the thread is at work.

@@ -304,3 +304,35 @@ async fn attend(host: Weak<Inner>, mut hints: Hints) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::{CallRequest, FnTool, ToolContext};
+    use serde_json::Value;
+    use std::sync::OnceLock;
+    use tollgate_agent::descriptor::ExecutionPolicy;
+
+    /// Other hosts know of a call by its record. A call that may run twice has none until it ends, and
+    /// looking for commands to it would only take time.
+    #[tokio::test]
+    async fn commands_are_looked_for_while_a_call_has_a_record() {
+        let host = Arc::new(OnceLock::<Host>::new());
+        let tool = |name: &str, idempotent| {
+            let (host, execution) = (Arc::clone(&host), ExecutionPolicy { idempotent, ..Default::default() });
+            let driven = move |_: Value, _: ToolContext| {
+                let driven = host.get().map(|host| host.inner.driven.lock().runs.len());
+                async move { Value::from(driven.unwrap_or_default()) }
+            };
+            FnTool::new(name, name, "Counts the runs.", driven).with_execution(execution)
+        };
+        let built = Host::builder().tool(tool("once", false)).tool(tool("again", true)).build().unwrap();
+        let host = host.get_or_init(|| built);
+        for (name, driven) in [("once", 1_usize), ("again", 0)] {
+            let end = host.call(CallRequest::from_json(name, "{}")).await.unwrap();
+            assert_eq!(end.result().unwrap().data, Value::from(driven), "{name}");
+        }
+        assert!(host.inner.driven.lock().runs.is_empty());
+    }
+}

@@ -29,13 +29,17 @@ use crate::builtin;
 use crate::config::DIRECT_AGENT;
 use crate::error::HostError;
 use crate::plugins;
-use crate::run::{self, Driver, RunEnd, RunHandle, RunHost, RunParts, RunServices, ThreadLocks, new_id};
+use crate::run::{
+    self, Driver, RunEnd, RunError, RunHandle, RunHost, RunParts, RunServices, ThreadLocks, new_id,
+};
 use crate::store::{CommitError, Store};
-use crate::stream::{Bus, Hub, Publisher};
+use crate::stream::{Bus, EventStream, Hub, Publisher, RunUpdate};
 use crate::tools::{NativePlugin, Toolbox};
 use checks::check_backend;
 use follower::Followers;
-use listening::{FIRST_EPOCH, Failures};
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use listening::{ContinuedOnDrop, FIRST_EPOCH, Failures};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
@@ -45,7 +49,7 @@ use tokio::sync::{OwnedMutexGuard, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::SmolStr;
 use tollgate_agent::context::RunIdentity;
-use tollgate_agent::run::{Input, Run, RunSeed, RunSpec, Task, handed_to};
+use tollgate_agent::run::{Input, Run, RunSeed, RunSpec, StoredEvent, Task, handed_to};
 use tollgate_sandbox::MemoryBudget;
 
 /// Runs agents and single calls. Cloning is cheap; clones are the same host.
@@ -92,6 +96,14 @@ struct Inner {
     failures: Failures,
     /// The runs that this host drives.
     driven: commands::DrivenRuns,
+}
+
+/// A direct call that is ready to run, with its first client.
+struct AttendedCall {
+    run_id: Arc<str>,
+    thread_id: Arc<str>,
+    events: EventStream,
+    drive: BoxFuture<'static, Result<RunEnd, RunError>>,
 }
 
 impl Host {
@@ -238,6 +250,42 @@ impl Host {
     /// # Errors
     /// Same as [`Host::call`].
     pub async fn start_call(&self, request: CallRequest) -> Result<RunHandle, HostError> {
+        let cancel = request.cancel.clone();
+        let AttendedCall { run_id, thread_id, events, drive } = self.attended_call(request).await?;
+        Ok(RunHandle { run_id, thread_id, events, cancel, end: tokio::spawn(drive) })
+    }
+
+    /// Like [`Host::start_call`], but waits for the end of the call and returns it with the events that
+    /// were stored meanwhile. The call runs in the caller's task. If the returned future is dropped, it
+    /// goes on in a task of its own, like a call whose handle is dropped.
+    ///
+    /// # Errors
+    /// Same as [`Host::call`].
+    pub async fn call_with_events(
+        &self,
+        request: CallRequest,
+    ) -> Result<(RunEnd, Vec<Arc<StoredEvent>>), HostError> {
+        let AttendedCall { mut events, drive, .. } = self.attended_call(request).await?;
+        let (mut drive, mut stored) = (ContinuedOnDrop::new(drive), Vec::new());
+        let mut keep = |update| match update {
+            RunUpdate::Stored(event) => stored.push(event),
+            RunUpdate::Live(_) | RunUpdate::Child(_) => {}
+        };
+        let end = loop {
+            tokio::select! {
+                biased;
+                end = &mut drive => break end?,
+                Some(update) = events.next() => keep(update),
+            }
+        };
+        while let Some(Some(update)) = events.next().now_or_never() {
+            keep(update);
+        }
+        Ok((end, stored))
+    }
+
+    /// Prepares a direct call with its first client.
+    async fn attended_call(&self, request: CallRequest) -> Result<AttendedCall, HostError> {
         let (cancel, detached) = (request.cancel.clone(), request.detached);
         let run_id = request.run_id.as_deref().map_or_else(new_id, Arc::from);
         let refused = self.without_room(&request, &run_id).await;
@@ -245,14 +293,14 @@ impl Host {
         if let Some(end) = refused {
             hub.close();
             let thread_id = Arc::clone(&end.thread_id);
-            return Ok(RunHandle { run_id, thread_id, events, cancel, end: tokio::spawn(async { Ok(end) }) });
+            return Ok(AttendedCall { run_id, thread_id, events, drive: Box::pin(async { Ok(end) }) });
         }
         let (driver, first) = self.direct(request, Arc::clone(&run_id), publisher).await?;
         let thread_id = driver.thread_id();
-        let abandoned = (!detached).then(|| cancel.clone());
+        let abandoned = (!detached).then_some(cancel);
         let host = self.clone();
-        let end = tokio::spawn(async move { host.drive_attended(driver.drive(first), hub, abandoned).await });
-        Ok(RunHandle { run_id, thread_id, events, cancel, end })
+        let drive = Box::pin(async move { host.drive_attended(driver.drive(first), hub, abandoned).await });
+        Ok(AttendedCall { run_id, thread_id, events, drive })
     }
 
     async fn carry_on(&self, run_id: &str, input: Input, busy: Busy) -> Result<RunHandle, HostError> {

@@ -88,7 +88,7 @@ pub(crate) struct Driver {
     pub(super) inbox: Inbox,
     /// The turn to commit, kept while a call runs again after a conflict.
     held_turn: HeldTurn,
-    /// Held from the run's first commit until the run rests.
+    /// Held until the run rests.
     lease: Option<RunLease>,
 }
 
@@ -147,7 +147,7 @@ impl Driver {
     /// Nothing was committed: the store failed, another process drives the run, or another run of
     /// its thread is active.
     pub(crate) async fn begin(&mut self, first: Input) -> Result<(), CommitError> {
-        self.lease = Some(self.new_lease());
+        self.begin_lease();
         let span = spans::run(&self.parts.run_id, &self.parts.thread_id);
         self.try_step(first).instrument(span).await
     }
@@ -180,7 +180,7 @@ impl Driver {
     }
 
     async fn run_steps(&mut self, first: Option<Input>) -> Result<(), RunError> {
-        let lease = self.lease.take().unwrap_or_else(|| self.new_lease());
+        self.begin_lease();
         if let Some(first) = first {
             self.step(first).await?;
         }
@@ -221,17 +221,29 @@ impl Driver {
                 model.run_ended(self.run.messages()).await;
             }
         }
-        lease.end();
+        if let Some(lease) = self.lease.take() {
+            lease.end();
+        }
         Ok(())
     }
 
-    fn new_lease(&self) -> RunLease {
-        let RunParts { services, host, run_id, epoch, cancel, .. } = &self.parts;
-        // A direct call is stored at its end.
-        let is_known = !self.is_direct() || *epoch > 1;
-        let stops = || RunStops { cancel: cancel.clone(), lapse: self.lapse.clone() };
-        let ids = (Arc::clone(run_id), *epoch);
-        RunLease::new(Arc::clone(host), Arc::clone(&services.store), ids, is_known.then(stops))
+    /// Begins the lease, unless it has begun.
+    fn begin_lease(&mut self) {
+        let RunParts { services, host, run_id, epoch, .. } = &self.parts;
+        let begin =
+            || RunLease::new(Arc::clone(host), Arc::clone(&services.store), (Arc::clone(run_id), *epoch));
+        self.lease.get_or_insert_with(begin);
+        if self.run.events() > 0 {
+            self.make_known();
+        }
+    }
+
+    /// Lets other hosts reach the run.
+    fn make_known(&mut self) {
+        let (cancel, lapse) = (&self.parts.cancel, &self.lapse);
+        if let Some(lease) = &mut self.lease {
+            lease.make_known(|| RunStops { cancel: cancel.clone(), lapse: lapse.clone() });
+        }
     }
 
     /// Returns whether the run has ended or can only continue with outside input. A run with
@@ -360,6 +372,10 @@ impl Driver {
         now_ms: u64,
         recent: Option<&mut RecentChanges>,
     ) -> Result<(), CommitError> {
+        if !matches!(events.last(), Some(Event::RunFinished { .. })) {
+            // A run that ends with its first commit, as most direct calls do, can be reached by no one.
+            self.make_known();
+        }
         let RunParts { run_id, thread_id, toolbox, services, .. } = &self.parts;
         let messages = self.new_messages(&events);
         let held_back = std::mem::take(&mut self.held_back);

@@ -12,21 +12,26 @@ pub(super) struct RunLease {
     store: Arc<dyn Store>,
     run_id: Arc<str>,
     epoch: u64,
+    /// Whether other hosts reach the run through this one.
+    is_known: bool,
     rests: bool,
 }
 
 impl RunLease {
-    /// Begins a lease. Other hosts reach the run by `stops`; `None` if they cannot know it yet.
+    /// Begins a lease on a run that other hosts do not reach yet.
     pub(super) fn new(
         host: Arc<dyn RunHost>,
         store: Arc<dyn Store>,
         (run_id, epoch): (Arc<str>, u64),
-        stops: Option<RunStops>,
     ) -> Self {
-        if let Some(stops) = stops {
-            Arc::clone(&host).drives(&run_id, epoch, stops);
+        Self { host, store, run_id, epoch, is_known: false, rests: false }
+    }
+
+    /// Lets other hosts reach the run, which is in the store or about to be.
+    pub(super) fn make_known(&mut self, stops: impl FnOnce() -> RunStops) {
+        if !std::mem::replace(&mut self.is_known, true) {
+            Arc::clone(&self.host).drives(&self.run_id, self.epoch, stops());
         }
-        Self { host, store, run_id, epoch, rests: false }
     }
 
     /// Ends the lease: the run has ended, or waits for a person.
@@ -37,7 +42,9 @@ impl RunLease {
 
 impl Drop for RunLease {
     fn drop(&mut self) {
-        self.host.drives_no_longer(&self.run_id, self.epoch);
+        if self.is_known {
+            self.host.drives_no_longer(&self.run_id, self.epoch);
+        }
         if !self.rests {
             self.store.release(&self.run_id, self.epoch);
         }

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use tokio::sync::Notify;
 use tollgate::models::{ScriptedModel, ScriptedTurn};
 use tollgate::run::{EventStream, RunEvent, RunUpdate};
 use tollgate::tools::{MemoryBudget, NativePlugin};
@@ -310,7 +311,7 @@ async fn e2_of_state_that_changed_the_keys_that_are_visible_are_told_and_no_othe
 #[tokio::test(flavor = "multi_thread")]
 async fn z3_the_memory_of_a_large_event_is_reserved_while_a_client_reads_it() {
     let budget = MemoryBudget::new(16 << 20);
-    let (place, begins) = (StoreAt::sqlite(), Arc::new(tokio::sync::Notify::new()));
+    let (place, begins) = (StoreAt::sqlite(), Arc::new(Notify::new()));
     let begin = Arc::clone(&begins);
     let waits = FnTool::new("waits", "waits", "Waits.", move |_: Value, _: ToolContext| {
         let begin = Arc::clone(&begin);
@@ -347,4 +348,36 @@ async fn z3_the_memory_of_a_large_event_is_reserved_while_a_client_reads_it() {
     tokio::time::timeout(soon, until_large(&mut late)).await.unwrap();
     drop(late);
     assert_eq!(budget.reserved_bytes(), 0);
+}
+
+/// A server leaves a call when the client of its request is gone.
+#[tokio::test]
+async fn a_call_goes_on_if_the_task_that_waits_for_it_leaves() {
+    let (begun, may_end) = <(Arc<Notify>, Arc<Notify>)>::default();
+    let (begins, ends) = (Arc::clone(&begun), Arc::clone(&may_end));
+    let waits = FnTool::new("waits", "waits", "Waits.", move |_: Value, _: ToolContext| {
+        let (begins, ends) = (Arc::clone(&begins), Arc::clone(&ends));
+        async move {
+            begins.notify_one();
+            ends.notified().await;
+            "ended"
+        }
+    });
+    let host = Host::builder().tool(waits).build().unwrap();
+    let request = |run_id: &str| CallRequest {
+        run_id: Some(run_id.to_owned()),
+        ..CallRequest::from_json("waits", "{}")
+    };
+    tokio::select! {
+        ended = host.call_with_events(request("left")) => panic!("it ended: {ended:?}"),
+        () = begun.notified() => {}
+    }
+    may_end.notify_one();
+    let mut follower = host.follow_until("left", 0, FollowUntil::Rest).await.unwrap();
+    while follower.next().await.unwrap().is_some() {}
+    assert_eq!(status(&host, "left").await, Some(RunStatus::Completed));
+    may_end.notify_one();
+    let (end, events) = host.call_with_events(request("awaited")).await.unwrap();
+    assert_eq!(end.result().unwrap().data, "ended");
+    assert_eq!(json!(events), json!(host.record("awaited", 0).await.unwrap()));
 }

@@ -63,16 +63,15 @@ pub(super) async fn call(
     let detached = detached || wait == Wait::No;
     // A call is recorded when it ends, so a repeated request waits for the first one until then.
     let begin = async |run_id: Option<String>| {
-        let is_keyed = run_id.is_some();
-        let ids = (thread_id.as_deref(), run_id);
-        let started = state.start_call(&principal, &share, (&name, arguments), ids, detached).await?;
-        let run_id = Arc::clone(&started.handle.run_id);
+        let (tool_call, thread_id) = ((name.as_str(), arguments), thread_id.as_deref());
         // A request with a key is answered when its record is durable.
-        let answered = match wait {
-            Wait::Rest if !is_keyed => ended(&state, &principal, started).await?,
-            _ => answer(&state, &principal, &share, started, wait).await?,
-        };
-        Ok::<_, Problem>((run_id, answered))
+        if wait == Wait::Rest && run_id.is_none() {
+            let called = state.call(&principal, &share, tool_call, thread_id, detached).await?;
+            return Ok((Arc::clone(&called.0.run_id), ended(&state, &principal, called).await?));
+        }
+        let started = state.start_call(&principal, &share, tool_call, (thread_id, run_id), detached).await?;
+        let run_id = Arc::clone(&started.handle.run_id);
+        Ok::<_, Problem>((run_id, answer(&state, &principal, &share, started, wait).await?))
     };
     match idempotency::once(&state, request, begin).await? {
         KeyedStart::Began(answered) => Ok(answered),

@@ -20,8 +20,10 @@ use serde::Deserialize;
 use std::sync::Arc;
 use std::time::Duration;
 use tollgate::FollowUntil;
+use tollgate::run::RunEnd;
 use tollgate::store::RunFilter;
 use tollgate_agent::message::{AssistantMessage, Message};
+use tollgate_agent::run::StoredEvent;
 use utoipa::openapi::schema::{Object, ObjectBuilder, Type};
 use utoipa::{IntoParams, ToSchema};
 
@@ -190,14 +192,13 @@ pub(super) async fn answer(
     recorded_answer(state, principal, &run_id).await
 }
 
-/// Answers with a direct call when it has ended or waits.
+/// Answers with a direct call that has ended or waits.
 pub(super) async fn ended(
     state: &Shared,
     principal: &Principal,
-    started: StartedRun,
+    (end, record): (RunEnd, Vec<Arc<StoredEvent>>),
 ) -> Result<Response, Problem> {
-    let run_id = started.handle.run_id.to_string();
-    let (end, record) = started.wait_with_events().await?;
+    let run_id = end.run_id.to_string();
     match ended_call(state, principal, end, &record) {
         Some(document) => Ok(shown(document)),
         None => recorded_answer(state, principal, &run_id).await,

@@ -7,7 +7,7 @@ use crate::access::{Credential, SecretDigest, digest};
 use crate::body;
 use crate::console::{ConsoleData, SIGN_OUT_PATH};
 use crate::console_data::ServerData;
-use crate::http_guard::{self, GuardState, RequestOrigin};
+use crate::http_guard::{GuardState, RequestOrigin, guarded};
 use crate::load;
 use crate::problem::Problem;
 use crate::state::{ServerState, Shared};
@@ -24,23 +24,12 @@ const COOKIE_PATHS: [&str; 3] = ["/console", "/api", "/sign-out"];
 /// Admits a request with a valid key or session, and puts its
 /// [`Principal`](crate::Principal) into the request.
 pub(crate) async fn authenticate(State(guard): State<GuardState>, request: Request, next: Next) -> Response {
-    let uri = request.uri().clone();
-    let response = match http_guard::check(&guard.0, &request) {
-        Ok(origin) => {
-            let response = match http_guard::preflight(&request, &origin) {
-                Some(answer) => answer,
-                None => authenticated(&guard.0, &origin, request, next).await,
-            };
-            http_guard::finish(response, &origin)
-        }
-        Err(problem) => problem.into_response(),
-    };
-    http_guard::complete(&guard, uri.path(), response)
+    guarded(&guard, request, |request, origin| authenticated(&guard.0, origin, request, next)).await
 }
 
-async fn authenticated(state: &Shared, origin: &RequestOrigin, request: Request, next: Next) -> Response {
+async fn authenticated(state: &Shared, origin: RequestOrigin, request: Request, next: Next) -> Response {
     let sends_key = bearer(request.headers()).is_some();
-    match find(state, &request, origin) {
+    match find(state, &request, &origin) {
         Ok(Some(found)) => admit(state, found, request, next).await,
         Ok(None) if wants_page(&request) => signed_out(request.into_parts().0).await,
         Ok(None) => refused(sends_key),
