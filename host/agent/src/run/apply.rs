@@ -125,18 +125,11 @@ impl Run {
         state: &State,
         keys: impl IntoIterator<Item = &'k str>,
     ) {
-        let of_thread = |update: &&KeyUpdate| update.scope == KeyScope::Thread;
-        let updates = || changes.iter().flat_map(|change| change.updates.iter()).filter(of_thread);
-        for change in changes {
-            let updates: Arc<[KeyUpdate]> = change.updates.iter().filter(of_thread).cloned().collect();
-            let known = updates.iter().filter(|update| update.is_known()).cloned().collect();
-            self.state.apply(&StateChange { revision: change.revision, updates: known });
-            if let Some(batch) = self.turn.as_mut().and_then(|turn| turn.batch.as_mut()) {
-                batch.changes.push(StateChange { revision: change.revision, updates });
-            }
-        }
+        changes.iter().for_each(|change| self.absorb(change));
+        let updates = changes.iter().flat_map(|change| change.updates.iter());
+        let of_thread = updates.filter(|update| update.scope == KeyScope::Thread);
         for key in keys {
-            let mut of_key = updates().filter(|update| *update.key == *key).peekable();
+            let mut of_key = of_thread.clone().filter(|update| *update.key == *key).peekable();
             if of_key.peek().is_none() || of_key.any(|update| !update.is_known()) {
                 self.state.adopt_key(state, key);
             }

@@ -79,7 +79,7 @@ impl State {
         self.values.values().map(StoredValue::bytes).sum()
     }
 
-    /// Folds in a change and takes over its revision.
+    /// Folds in a change and takes over its revision. Updates whose value is unknown change nothing.
     pub fn apply(&mut self, change: &StateChange) {
         self.fold(change, |_| true);
     }
@@ -93,7 +93,7 @@ impl State {
     fn fold(&mut self, change: &StateChange, wanted: impl Fn(&KeyUpdate) -> bool) {
         self.revision = change.revision;
         let values = Arc::make_mut(&mut self.values);
-        for update in change.updates.iter().filter(|update| wanted(update)) {
+        for update in change.updates.iter().filter(|update| update.is_known() && wanted(update)) {
             // The value is moved out so that a list without other owners grows in place.
             if let Some(held) = StoredValue::after(values.remove(&update.key), update) {
                 values.insert(Arc::clone(&update.key), held);
