@@ -36,7 +36,7 @@ pub(crate) struct Narrator<'a> {
     conversation: Option<Conversation>,
     /// The calls that ran when the process of the run ended.
     interrupted: HashSet<String>,
-    /// The tool of the last call that the host had no room for.
+    /// The tool of the last call that the host had no room for; a child may have made it.
     overloaded: Option<String>,
 }
 
@@ -63,7 +63,7 @@ impl<'a> Narrator<'a> {
         }
     }
 
-    /// Returns the tool of the last call that the host had no room for.
+    /// Returns the tool of the last call, also of a child, that the host had no room for.
     pub(crate) fn overloaded(&self) -> Option<&str> {
         self.overloaded.as_deref()
     }
@@ -102,17 +102,13 @@ impl<'a> Narrator<'a> {
 
     /// Narrates one update.
     pub(crate) fn tell(&mut self, told: &RunUpdate) {
+        self.note_overload(told);
         match told {
             _ if self.output.is_json() && self.reports_only => {}
             told if self.output.is_json() => self.output.json_line(told),
             RunUpdate::Live(transient) => self.piece(&transient.piece),
             RunUpdate::Child(told) => self.child(told),
             RunUpdate::Stored(numbered) => {
-                if let Event::CallFinished(finished) = &numbered.event
-                    && finished.end.code() == Some(Code::Overloaded)
-                {
-                    self.overloaded = Some(finished.tool_name.to_string());
-                }
                 if let Event::CallProposed(proposed) = &numbered.event
                     && let Some(owner) = &proposed.owner
                 {
@@ -122,6 +118,21 @@ impl<'a> Narrator<'a> {
                     self.event(&numbered.event);
                 }
             }
+        }
+    }
+
+    /// Notes a call of the run, or of a child below it, that the host had no room for.
+    fn note_overload(&mut self, told: &RunUpdate) {
+        match told {
+            RunUpdate::Child(told) => self.note_overload(&told.child),
+            RunUpdate::Stored(stored) => {
+                if let Event::CallFinished(finished) = &stored.event
+                    && finished.end.code() == Some(Code::Overloaded)
+                {
+                    self.overloaded = Some(finished.tool_name.to_string());
+                }
+            }
+            RunUpdate::Live(_) => {}
         }
     }
 

@@ -152,6 +152,22 @@ fn interrupted(researcher: &str, front: &str, typed: &[&str], once: &str) {
 }
 
 #[test]
+fn z8_a_run_whose_child_finds_no_room_says_how_to_make_some() {
+    let finds = |claim| {
+        format!(
+            "[[turn]]\ncalls = [{{ name = \"record_finding\", \
+             arguments = {{ claim = \"{claim}\", source = \"a.md:1\" }} }}]\n"
+        )
+    };
+    let calls: String = ["Gates judge.", "Hosts act.", "Stores keep."].into_iter().map(finds).collect();
+    let place = place(&format!("{calls}[[turn]]\ntext = \"There is no room.\"\n"));
+    // Enough for the first call of each component, not for the third.
+    place.write("tollgate.toml", format!("{CONFIG}\n[store]\ncomponent_record_bytes = 1500\n"));
+    let said = place.type_in(&["run", "Find out."]).ends_with(0);
+    said.says("record_finding overloaded").says("tollgate prune --older-than 30d");
+}
+
+#[test]
 fn d6_x1_an_interrupt_cancels_the_child_that_is_at_work() {
     let run = ["run", "--thread", "t", "Find out."];
     let sleeps = "[[turn]]\ncalls = [{ name = \"sleep-for-ever\", arguments = {} }]\n";
