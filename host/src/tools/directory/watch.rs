@@ -163,8 +163,8 @@ impl DirectoryEvents {
         })
     }
 
-    /// Watches those entries of a directory that matter, and the directory itself. Others, such as a log that is written
-    /// all the time, cause no look.
+    /// Watches those entries of a directory that matter, and the directory itself. Others, such as a log that
+    /// is written all the time, cause no look.
     fn watch_paths(
         &self,
         dir: &Path,
