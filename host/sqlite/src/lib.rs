@@ -54,7 +54,7 @@ use tollgate_store::{
     Record, Remedy, RunCommand, RunFilter, RunStore, RunSummary, SentCommand, StateRead, StateStore,
     StoreError, StoreLimits, ThreadSize, ToolHealth, VerifyReport, VolatileValues,
 };
-use write_connection::SharedParts;
+use write::SharedParts;
 use writer::Writer;
 
 /// A store in a directory. Everything that a client received survives the process.

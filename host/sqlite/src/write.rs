@@ -4,9 +4,9 @@ use super::job::{Job, JobResult, PreparedCommit};
 use super::process::Process;
 use super::read::changes_since;
 use super::recent_keys::RecentKeys;
-use super::sizes::Bytes;
+use super::sizes::{Bytes, Sizes};
 use super::state;
-use super::write_connection::SharedParts;
+use super::thread_cache::ThreadCache;
 use super::{audit, inbox};
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use std::cmp::Ordering;
@@ -16,7 +16,16 @@ use tollgate_agent::state::StateChange;
 use tollgate_store::rules::checksum;
 use tollgate_store::rules::{WrittenKeys, sizes_fit};
 use tollgate_store::rules::{label, last_call_failed, status_after};
-use tollgate_store::{CommitError, CommitReceipt, ComponentFile, PendingValues};
+use tollgate_store::{CommitError, CommitReceipt, ComponentFile, PendingValues, VolatileValues};
+
+/// The parts of the store that follow its commits.
+pub(super) struct SharedParts {
+    pub(super) known: Arc<ThreadCache>,
+    pub(super) process: Arc<Process>,
+    pub(super) sizes: Arc<Sizes>,
+    /// The values of keys that do not persist.
+    pub(super) volatile: Arc<VolatileValues>,
+}
 
 /// The number of other commits' changes held in memory at once. They may hold whole values.
 const CHANGES_AT_ONCE: usize = 16;

@@ -3,31 +3,19 @@
 use super::explain::explain;
 use super::job::{Job, JobResult};
 use super::open::BUSY_TIMEOUT;
-use super::process::Process;
 use super::recent_keys::RecentKeys;
-use super::sizes::Sizes;
 use super::store_files::StoreFiles;
-use super::thread_cache::ThreadCache;
-use super::write::{WrittenGroup, write_group};
+use super::write::{SharedParts, WrittenGroup, write_group};
 use rusqlite::wal::CheckpointMode;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use std::path::Path;
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tollgate_store::{CommitError, StoreError, VolatileValues};
+use tollgate_store::{CommitError, StoreError};
 
 /// The number of log pages after which a checkpoint moves them into the database: 4 MB, as by
 /// SQLite's default.
 const MANY_PAGES: i32 = 1_000;
-
-/// The parts of the store that follow its commits.
-pub(super) struct SharedParts {
-    pub(super) known: Arc<ThreadCache>,
-    pub(super) process: Arc<Process>,
-    pub(super) sizes: Arc<Sizes>,
-    /// The values of keys that do not persist.
-    pub(super) volatile: Arc<VolatileValues>,
-}
 
 /// The connection that writes. It belongs to the writer thread.
 pub(super) struct WriteConnection {
@@ -181,6 +169,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::open;
+    use crate::process::Process;
+    use crate::thread_cache::ThreadCache;
     use tokio::sync::oneshot::{Receiver, channel};
     use tollgate_agent::state::StateChange;
 

@@ -4,7 +4,8 @@
 use super::job::{Job, JobResult, PreparedCommit, Reply};
 use super::process::Process;
 use super::queue::Queue;
-use super::write_connection::{LostRecords, SharedParts, WriteConnection};
+use super::write::SharedParts;
+use super::write_connection::{LostRecords, WriteConnection};
 use rusqlite::Connection;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
