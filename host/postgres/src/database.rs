@@ -12,9 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio_postgres::Error;
 use tollgate_agent::state::StateChange;
-use tollgate_store::{
-    CommitError, CommitReceipt, PendingValues, StoreError, StoreLimits, VolatileValues, volatile_updates,
-};
+use tollgate_store::{CommitError, CommitReceipt, StoreError, StoreLimits, VolatileValues, volatile_updates};
 use uuid::Uuid;
 
 /// How long a read is repeated on new connections before it fails.
@@ -99,7 +97,9 @@ impl Database {
                 Ok(client) => match tokio::time::timeout(exchange, commit(client, prepared, &sender)).await {
                     Ok(Ok((committed, tail))) => {
                         self.keep_tail(prepared, tail);
-                        pending.map(PendingValues::set);
+                        if let Some(pending) = pending {
+                            pending.set();
+                        }
                         return Ok(committed);
                     }
                     Ok(Err(CommitFailure::Refused(why))) => return Err(why),
@@ -172,7 +172,9 @@ impl Database {
         let body = serialize(change)?;
         let pending = self.volatile.lock(thread_id, volatile_updates(std::iter::once(change))).await;
         self.until_stored(|client| change_once(client, &self.begin, thread_id, change, (&body, id))).await?;
-        pending.map(PendingValues::set);
+        if let Some(pending) = pending {
+            pending.set();
+        }
         Ok(())
     }
 
