@@ -67,16 +67,21 @@ fn client() -> Client {
     Client::builder().no_proxy().redirect(never).timeout(PATIENCE).build().unwrap()
 }
 
+/// Locks the component `adder` to a file that it does not have, so that it is refused.
+fn pin_another_adder(place: &Place) {
+    let digest = format!("sha256:{}", "0".repeat(64));
+    let entry =
+        "version = 1\n[[component]]\nid = \"adder\"\nfile = \"adder.wasm\"\nfrom = \"file:adder.wasm\"\n";
+    place.write("tollgate.lock", format!("{entry}wasm = \"{digest}\"\nsurface = \"{digest}\"\n"));
+}
+
 #[tokio::test]
 async fn a_key_of_the_command_line_is_used_over_http_and_revoked() {
     let place = Place::new().with_tools(&[good::ECHO, good::ADDER]).with_config(
         "[limits]\nfuel = 19000000000\n\n[agents.direct]\ntools = [\"*\"]\n[agents.direct.limits]\n\
          timeout_ms = 7000\n\n[tools.echo.limits]\nmemory_bytes = 50000000\n",
     );
-    let digest = format!("sha256:{}", "0".repeat(64));
-    let entry =
-        "version = 1\n[[component]]\nid = \"adder\"\nfile = \"adder.wasm\"\nfrom = \"file:adder.wasm\"\n";
-    place.write("tollgate.lock", format!("{entry}wasm = \"{digest}\"\nsurface = \"{digest}\"\n"));
+    pin_another_adder(&place);
     let refused = place.type_in(&["serve", "--listen", "0.0.0.0:0"]).ends_with(2);
     assert!(refused.stderr.contains("--behind-proxy"), "{}", refused.stderr);
     for wrong in [["a/b", "use"], ["ada", "admin"]] {

@@ -252,6 +252,14 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
         test: "z3_a_reply_ends_where_its_memory_does",
     },
     Attempt {
+        party: "HTTP client",
+        does: "Continues runs that have long replies in their records, many at once.",
+        outcome: "503 overloaded",
+        limit: "`memory_budget_bytes`",
+        file: "host/tests/runs/stopping.rs",
+        test: "z3_a_run_continues_only_if_there_is_memory_for_the_long_replies_in_its_record",
+    },
+    Attempt {
         party: "model server",
         does: "Sends a line without an end.",
         outcome: "The reply fails.",
