@@ -37,7 +37,6 @@ use crate::stream::{Bus, EventStream, Hub, Publisher, RunUpdate};
 use crate::tools::{NativePlugin, Toolbox};
 use checks::check_backend;
 use follower::Followers;
-use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use listening::{ContinuedOnDrop, FIRST_EPOCH, Failures};
 use std::collections::HashMap;
@@ -278,7 +277,8 @@ impl Host {
                 Some(update) = events.next() => keep(update),
             }
         };
-        while let Some(Some(update)) = events.next().now_or_never() {
+        // The stream has ended with the call.
+        while let Some(update) = events.next().await {
             keep(update);
         }
         Ok((end, stored))

@@ -36,7 +36,8 @@ pub(crate) struct Narrator<'a> {
     conversation: Option<Conversation>,
     /// The calls that ran when the process of the run ended.
     interrupted: HashSet<String>,
-    /// The tool of the last call that the host had no room for; a child may have made it.
+    /// The tool of the last call that the host had no room for; a child may have made it. The limit of a
+    /// child's own thread is not looked for.
     overloaded: Option<String>,
 }
 

@@ -166,8 +166,10 @@ async fn serve(
         Failure::usage(format!("cannot listen on {wanted}: {e}; choose another address with --listen"))
     })?;
     options.address = server.address().map_err(|e| Failure::failed(e.to_string()))?;
-    // Without it, `tollgate sign-in` prints the configured address.
-    let _recorded = served_address::record(&data_dir, options.address);
+    let recorded = served_address::record(&data_dir, options.address);
+    if let Err(why) = &recorded {
+        output.warn(&format!("`tollgate sign-in` will print the configured address: {why}"));
+    }
     output.say(&format!("serving at http://{}", options.address));
     if std::io::stderr().is_terminal() && parts.has(Part::Console) {
         let code = access.add_code(&operator()).map_err(|e| Failure::failed(e.to_string()))?;

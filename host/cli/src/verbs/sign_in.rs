@@ -27,7 +27,7 @@ pub(crate) struct SignInVerb {
 }
 
 const OTHER_ADDRESS: &str =
-    "if the server has another address, name it with --url, or type the code at its page /sign-in";
+    "if the server has another address, name it with --url, or type the part after `#` at its page /sign-in";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -53,7 +53,8 @@ impl SignInVerb {
             (Some(url), _) => (url, String::new()),
             (None, Some(address)) => (format!("http://{address}"), format!("; {OTHER_ADDRESS}")),
             (None, None) => {
-                let start = format!("no server of this data directory runs; start it: {} serve", program());
+                let start =
+                    format!("no server of this data directory was found; if none runs: {} serve", program());
                 (format!("http://{}", config.serve.listen), format!("; {OTHER_ADDRESS}; {start}"))
             }
         };

@@ -23,7 +23,7 @@ Examples:
   cd hello && tollgate test
 
 This runs `cargo test`, `go test`, `python3 -m unittest` or `npm test`, or compiles and runs test.c. If package.json
-has a script `check`, as in TypeScript, `npm run check` checks types.
+has a script `check`, `npm run check` runs too; in new TypeScript projects it checks types.
 The tests call the tool as a plain function, on this machine and outside the sandbox, so run only
 tests that you trust. The exit code is 0 if they pass, else 1.";
 

@@ -144,7 +144,7 @@ async fn a_key_of_the_command_line_is_used_over_http_and_revoked() {
     let answer = call().json(&json!({"arguments": {}})).send().await.unwrap();
     assert_eq!(answer.status(), StatusCode::UNAUTHORIZED, "in the process that serves, at once");
     assert_eq!(serving.end(), 0);
-    let link = place.type_in(&["sign-in"]).ends_with(0).says("no server of this data directory runs");
+    let link = place.type_in(&["sign-in"]).ends_with(0).says("no server of this data directory was found");
     assert!(link.stdout.starts_with("http://127.0.0.1:7300/sign-in#"), "{}", link.stdout);
 }
 

@@ -65,7 +65,10 @@ pub(crate) fn table() {
         high - low
     );
     let (low, high) = (switches[0] / calls, switches[1] / calls);
-    println!("| 1 | context switches of a call | {low:.2} | {high:.2} | {:.1} times | |", high / low);
+    println!(
+        "| 1 | context switches of a call and its client | {low:.2} | {high:.2} | {:.1} times | |",
+        high / low
+    );
     println!("\n## The parts of a call on one connection\n\n| part | p50 |\n|---|---:|");
     for (part, times) in [
         ("the bare handler", &mut bare),
@@ -112,7 +115,7 @@ fn many(clients: &tokio::runtime::Runtime, sent: &[u8], floor: SocketAddr, serve
     );
     let (low, high) = of_each(switches);
     println!(
-        "| {CONNECTIONS} | context switches of a call | {low:.2} | {high:.2} | {:.1} times | |",
+        "| {CONNECTIONS} | context switches of a call and its client | {low:.2} | {high:.2} | {:.1} times | |",
         high / low
     );
     for (percent, goal) in [(50, ""), (99, "4")] {

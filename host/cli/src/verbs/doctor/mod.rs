@@ -351,7 +351,7 @@ async fn compilers(found: &mut Findings) {
                 (State::Note, "missing; tools in Rust need it: see https://rustup.rs".to_owned())
             }
             CompilerVersion::Failed(how) => {
-                (State::Broken, format!("fails: {how}; try it: {name} --version"))
+                (State::Note, format!("fails: {how}; tools in Rust need it: rustup toolchain install stable"))
             }
             CompilerVersion::TimedOut => {
                 let words =
