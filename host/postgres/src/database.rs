@@ -85,11 +85,11 @@ impl Database {
         host: Arc<str>,
     ) -> Result<CommitReceipt, CommitError> {
         let exchange = exchange_of(prepared.bytes);
+        let volatile = volatile_updates(prepared.changes());
+        let pending = self.volatile.lock(&prepared.commit.thread_id, volatile).await;
         let until = Instant::now() + self.patience.max(exchange);
         let tail = self.forget_tail(prepared.commit.run_id());
         let sender = Sender { host, begin: self.begin.clone(), shard: shard(), tail };
-        let volatile = volatile_updates(prepared.changes());
-        let pending = self.volatile.lock(&prepared.commit.thread_id, volatile).await;
         loop {
             let client = self.client().await;
             let failed = match client {

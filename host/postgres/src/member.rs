@@ -255,6 +255,7 @@ impl Keeper {
         let mut pending: Vec<Note> = Vec::new();
         loop {
             tokio::select! {
+                biased;
                 () = stop.cancelled() => {
                     while let Ok(note) = noted.try_recv() {
                         pending.push(note);
@@ -262,19 +263,19 @@ impl Keeper {
                     let _ = tokio::time::timeout(every, self.write(&mut pending)).await;
                     return;
                 }
-                note = noted.recv() => {
-                    let Some(note) = note else { return };
-                    pending.push(note);
-                    while let Ok(note) = noted.try_recv() {
-                        pending.push(note);
-                    }
-                }
                 _ = ticks.tick() => {
                     if locked(&self.shared.id).is_empty() {
                         continue;
                     }
                     let renewed = self.renew().await;
                     self.report(renewed);
+                }
+                note = noted.recv() => {
+                    let Some(note) = note else { return };
+                    pending.push(note);
+                    while let Ok(note) = noted.try_recv() {
+                        pending.push(note);
+                    }
                 }
             }
             let written = self.write(&mut pending).await;
@@ -385,8 +386,11 @@ impl Keeper {
 
     /// Declares silent hosts dead, and releases the runs of dead ones.
     async fn look_after_others(&mut self, looked: &RenewalRows) -> Result<(), StoreError> {
-        let mut is_left = looked.is_left;
+        let (mut is_left, until) = (looked.is_left, self.next_renewal());
         for silent in self.watcher.see(now(), &looked.others) {
+            if now() >= until {
+                break;
+            }
             // Nothing happens if it has renewed, or another host was faster.
             let sql = "UPDATE hosts SET state = 'dead' WHERE id = $1 AND renewals = $2 AND state = 'up' RETURNING id";
             let declared = self.ask(sql, params![(silent.id.clone(), TEXT), (silent.renewals, INT8)]).await?;
@@ -413,7 +417,11 @@ impl Keeper {
         let (still, new): (Vec<_>, Vec<_>) =
             unknown.into_iter().partition(|(run_id, _)| self.unknown.contains(run_id));
         self.unknown = new.into_iter().map(|(run_id, _)| run_id).collect();
+        let until = self.next_renewal();
         for (run_id, epoch) in still {
+            if now() >= until {
+                break;
+            }
             self.release(run_id, epoch).await?;
         }
         Ok(())
@@ -428,9 +436,20 @@ impl Keeper {
         Ok(())
     }
 
-    /// Writes notes in their order. Those that could not be written stay in `pending`.
+    /// Returns the time at which a series of statements stops, so that it does not delay the renewal of the
+    /// lease. The rest of it follows the renewal.
+    fn next_renewal(&self) -> Duration {
+        now() + interval(self.config.lease)
+    }
+
+    /// Writes notes in their order, until the lease must be renewed. Those that were not written stay in
+    /// `pending`.
     async fn write(&mut self, pending: &mut Vec<Note>) -> Result<(), StoreError> {
+        let until = self.next_renewal();
         while let Some(note) = pending.first() {
+            if now() >= until {
+                break;
+            }
             match note {
                 Note::Release { run_id, epoch } => {
                     self.release(run_id.clone(), epoch.cast_signed()).await?;

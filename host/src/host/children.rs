@@ -1,19 +1,21 @@
 //! Child runs, which run like any other, but only their parent may start and continue them.
 
 use super::listening::FIRST_EPOCH;
-use super::threads::FoldedRun;
-use super::{Host, HostError};
+use super::threads::{FoldPurpose, FoldedRun};
+use super::{Host, HostError, begun};
 use crate::blocking::aside_if;
 use crate::run::{ChildForwarder, ChildRunResult, ChildStart, Driver, RunClock, RunError};
-use crate::store::CommitError;
+use crate::store::{CommitError, RunSummary};
 use crate::stream::Publisher;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::child::ChildStatus;
 use tollgate_agent::context::RunIdentity;
 use tollgate_agent::run::{ChildEnd, Input, Phase, Run, Thread};
 
+/// How long a child waits for memory to read its record.
+const PATIENCE: Duration = Duration::from_secs(30);
 /// The interval at which the status of a child that another process drives is read again.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
@@ -21,19 +23,24 @@ impl Host {
     /// Starts a child, or resumes it from its record: a child that ended returns its outcome,
     /// one that waits continues with the decision if there is one, and one whose process is
     /// gone continues from its last recorded step. If the process that drove its parent before
-    /// continues it in between, the record is read again.
+    /// continues it in between, the record is read again; if there is no memory for it, it waits.
     pub(super) async fn run_child(
         &self,
         start: ChildStart,
         updates: ChildForwarder,
     ) -> Result<ChildRunResult, HostError> {
+        let until = Instant::now() + PATIENCE;
         loop {
-            match self.try_run_child(&start, &updates).await {
-                Err(HostError::OwnedElsewhere(_)) if !start.cancel.is_cancelled() => {
-                    tokio::time::sleep(POLL_INTERVAL).await;
-                }
-                ran => return ran,
+            let ran = self.try_run_child(&start, &updates).await;
+            let is_tried_again = match &ran {
+                Err(HostError::OwnedElsewhere(_)) => true,
+                Err(HostError::Overloaded(_)) => Instant::now() < until,
+                _ => false,
+            };
+            if !is_tried_again || start.cancel.is_cancelled() {
+                return ran;
             }
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 
@@ -43,12 +50,18 @@ impl Host {
         updates: &ChildForwarder,
     ) -> Result<ChildRunResult, HostError> {
         let ChildStart { run_id, plan, decision, exports, cancel } = start;
-        let mut recorded = self.folded(run_id).await?;
-        if recorded.as_ref().is_some_and(|recorded| !recorded.run.is_finished())
-            && self.wait_for_other_driver(run_id, cancel).await?
-        {
-            recorded = self.folded(run_id).await?;
-        }
+        let recorded = match self.store().run_spec(run_id).await? {
+            None => None,
+            Some(_) => {
+                let purpose = match self.wait_for_other_driver(run_id, cancel).await? {
+                    Some(run) if matches!(run.status.as_str(), "running" | "waiting") => {
+                        FoldPurpose::Continue
+                    }
+                    _ => FoldPurpose::Look,
+                };
+                self.folded(run_id, purpose).await?
+            }
+        };
         let (folded, input) = match recorded {
             None => match plan.clone() {
                 Ok(plan) => {
@@ -88,26 +101,25 @@ impl Host {
     }
 
     /// Waits while another process drives the run; that which drove its parent before may still do
-    /// so, up to the run's end. Returns whether one did.
+    /// so, up to the run's end. Returns the run as it then is.
     async fn wait_for_other_driver(
         &self,
         run_id: &str,
         cancel: &CancellationToken,
-    ) -> Result<bool, HostError> {
-        let mut has_waited = false;
-        while !cancel.is_cancelled()
-            && self.live(run_id).is_none()
-            && self.summary(run_id).await?.is_some_and(|run| run.at_work)
-        {
-            has_waited = true;
+    ) -> Result<Option<RunSummary>, HostError> {
+        loop {
+            let found = self.summary(run_id).await?;
+            let is_driven = self.live(run_id).is_none() && found.as_ref().is_some_and(|run| run.at_work);
+            if !is_driven || cancel.is_cancelled() {
+                return Ok(found);
+            }
             let _ = cancel.run_until_cancelled(tokio::time::sleep(POLL_INTERVAL)).await;
         }
-        Ok(has_waited)
     }
 
     /// Ends a child that no process is running.
     pub(super) async fn end_child(&self, run_id: &str) -> Result<ChildRunResult, HostError> {
-        let Some(FoldedRun { run, clock, .. }) = self.folded(run_id).await? else {
+        let Some(FoldedRun { run, clock, .. }) = self.folded(run_id, FoldPurpose::Look).await? else {
             return Ok(ChildRunResult::refused(tollgate_agent::child::ChildError::ExecutionFailed(
                 "it had not begun".to_owned(),
             )));
@@ -140,16 +152,16 @@ impl Host {
 
     /// Reconstructs a run from its record and its thread; `None` if there is no record.
     pub(super) async fn recorded(&self, run_id: &str) -> Result<Option<Run>, HostError> {
-        Ok(self.folded(run_id).await?.map(|folded| folded.run))
+        Ok(self.folded(run_id, FoldPurpose::Look).await?.map(|folded| folded.run))
     }
 
     /// Like [`recorded`](Self::recorded), with the time of the record and the memory of its replies.
-    async fn folded(&self, run_id: &str) -> Result<Option<FoldedRun>, HostError> {
+    async fn folded(&self, run_id: &str, purpose: FoldPurpose) -> Result<Option<FoldedRun>, HostError> {
         let Some(spec) = self.store().run_spec(run_id).await? else { return Ok(None) };
         let mut thread = self.store().thread(&spec.identity.thread_id).await?;
         let state = std::mem::take(&mut thread.state);
         // The messages of a run that has ended are already in its thread.
-        let mut folded = self.fold(thread, &spec.identity.thread_id, run_id).await?;
+        let mut folded = self.fold(thread, &spec.identity.thread_id, run_id, purpose).await?;
         folded.run.adopt(&state);
         Ok(Some(folded))
     }
@@ -167,7 +179,7 @@ impl Host {
         let mut parts = self.parts(Arc::clone(&run_id), Arc::clone(&run_id), cancel, publisher);
         parts.epoch = epoch;
         let mut driver = Driver::new(parts, run, 0).at(clock).with_replies(memory);
-        driver.begin(input).await.map_err(|why| match why {
+        begun(&mut driver, &hub, input).await.map_err(|why| match why {
             CommitError::Advanced | CommitError::Fenced => HostError::OwnedElsewhere(run_id.to_string()),
             why => why.into(),
         })?;

@@ -68,13 +68,17 @@ impl DrivenRuns {
 }
 
 impl RunHost for Inner {
-    fn drives(self: Arc<Self>, run_id: &Arc<str>, epoch: u64, stops: RunStops) {
+    fn drives(self: Arc<Self>, run_id: &Arc<str>, epoch: u64, stops: RunStops) -> bool {
         let mut driven = self.driven.lock();
+        if driven.runs.get(run_id).is_some_and(|run| run.epoch == epoch) {
+            return false;
+        }
         let run = DrivenRun { epoch, stops, is_busy: false };
         driven.runs.insert(Arc::clone(run_id), run);
         if !std::mem::replace(&mut driven.is_attended, true) {
             tokio::spawn(attend(Arc::downgrade(&self), self.services.store.watch()));
         }
+        true
     }
 
     fn drives_no_longer(&self, run_id: &str, epoch: u64) {

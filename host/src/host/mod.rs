@@ -43,7 +43,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 use thread_memory::ReadThread;
-use threads::FoldedRun;
+use threads::{FoldPurpose, FoldedRun};
 use tokio::sync::{OwnedMutexGuard, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::SmolStr;
@@ -103,6 +103,15 @@ struct AttendedCall {
     thread_id: Arc<str>,
     events: EventStream,
     drive: BoxFuture<'static, Result<RunEnd, RunError>>,
+}
+
+/// Takes a run's first input. If it is not recorded, whoever follows the run already is released.
+async fn begun(driver: &mut Driver, hub: &Hub, first: Input) -> Result<(), CommitError> {
+    let begun = driver.begin(first).await;
+    if begun.is_err() {
+        hub.close();
+    }
+    begun
 }
 
 impl Host {
@@ -216,7 +225,7 @@ impl Host {
             true => Input::Start(spec),
             false => Input::StartSeeded(spec, RunSeed { change: None, messages: request.history.clone() }),
         };
-        driver.begin(first).await.map_err(|why| match why {
+        begun(&mut driver, &hub, first).await.map_err(|why| match why {
             CommitError::Busy(_) => HostError::Busy(thread_id.to_string()),
             why => why.into(),
         })?;
@@ -319,7 +328,8 @@ impl Host {
         let ReadThread { mut thread, memory } = self.thread_of_run(&thread_id).await?;
         let (known_messages, mut state) = (thread.messages.len(), std::mem::take(&mut thread.state));
         // Read under the lock: no other process appends to it from here on.
-        let FoldedRun { mut run, clock, memory: replies } = self.fold(thread, &thread_id, &run_id).await?;
+        let FoldedRun { mut run, clock, memory: replies } =
+            self.fold(thread, &thread_id, &run_id, FoldPurpose::of(&input)).await?;
         threads::start_anew(self.toolbox().catalog().keys(), &run, &mut state);
         run.adopt(&state);
         let toolbox = self.toolbox();
@@ -335,7 +345,7 @@ impl Host {
         let mut driver = Driver::new(parts, run, known_messages).at(clock).with_replies(replies);
         driver.thread_memory = memory;
         // The caller learns whether its input is part of the record.
-        driver.begin(input).await.map_err(|why| match why {
+        begun(&mut driver, &hub, input).await.map_err(|why| match why {
             // Another process was faster. Nothing of the input is recorded.
             CommitError::Advanced | CommitError::Fenced => HostError::OwnedElsewhere(run_id.to_string()),
             CommitError::Busy(_) => HostError::Busy(thread_id.to_string()),

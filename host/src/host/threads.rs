@@ -173,9 +173,10 @@ impl Host {
         thread: Thread,
         thread_id: &str,
         run_id: &str,
+        purpose: FoldPurpose,
     ) -> Result<FoldedRun, HostError> {
         let record = RecordReader::new(&*self.inner.services.store, run_id);
-        self.fold_record(thread, thread_id, (run_id, record)).await
+        self.fold_record(thread, thread_id, (run_id, record), purpose).await
     }
 
     /// Like [`fold`](Self::fold), with a reader of the record that may have been used to look at its
@@ -185,11 +186,14 @@ impl Host {
         thread: Thread,
         thread_id: &str,
         (run_id, mut record): (&str, RecordReader<'_>),
+        purpose: FoldPurpose,
     ) -> Result<FoldedRun, HostError> {
         let (mut run, mut clock) = (Run::new(thread.clone()), RunClock::default());
         let mut memory = None;
         while let Some(event) = record.next().await? {
-            self.reserve_reply(&mut memory, run_id, &event.event)?;
+            if purpose == FoldPurpose::Continue {
+                self.reserve_reply(&mut memory, run_id, &event.event)?;
+            }
             run.apply(&event.event).map_err(|e| RunError::of_record(run_id, &e))?;
             clock.see(&event);
         }
@@ -229,7 +233,7 @@ impl Host {
         is_reserved.then_some(()).ok_or_else(|| {
             HostError::Overloaded(format!(
                 "the host has no memory to continue the run {} now: its record has long replies of the model; try \
-                 again later. The limit is memory_budget_bytes = {}, in [limits] of tollgate.toml",
+                 again later, or raise memory_budget_bytes = {} in [limits] of tollgate.toml",
                 clean(run_id, 100),
                 budget.total_bytes()
             ))
@@ -257,6 +261,25 @@ impl Host {
                 return Err(HostError::Busy(thread_id.to_string()));
             }
             tokio::time::sleep(RELEASE_INTERVAL).await;
+        }
+    }
+}
+
+/// The purpose for which a run is read from its record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FoldPurpose {
+    /// The run goes on: memory is reserved for the long replies in its record.
+    Continue,
+    /// The run is looked at or ended, which must not fail for lack of memory.
+    Look,
+}
+
+impl FoldPurpose {
+    /// Returns the purpose of a run that gets this input.
+    pub(super) fn of(input: &Input) -> Self {
+        match input {
+            Input::Cancel { .. } => Self::Look,
+            _ => Self::Continue,
         }
     }
 }

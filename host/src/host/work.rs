@@ -3,7 +3,7 @@
 use super::abandoned::Parents;
 use super::checks::check_backend;
 use super::thread_memory::ReadThread;
-use super::threads::FoldedRun;
+use super::threads::{FoldPurpose, FoldedRun};
 use super::{Busy, Host, HostError, RunRequest, spec, threads};
 use crate::blocking::aside_if;
 use crate::run::{Driver, RunEnd, RunError, new_id};
@@ -264,11 +264,14 @@ impl Host {
         let (read, sent) = futures::join!(self.thread_of_run(&thread_id), store.commands(run_id));
         let ReadThread { mut thread, memory } = read?;
         let (known_messages, mut state) = (thread.messages.len(), std::mem::take(&mut thread.state));
+        let sent = sent?;
+        let is_cancelled = sent.iter().any(|sent| matches!(sent.command, RunCommand::Cancel(_)));
+        let purpose = if is_cancelled { FoldPurpose::Look } else { FoldPurpose::Continue };
         let FoldedRun { mut run, clock, memory: replies } =
-            self.fold_record(thread, &thread_id, (&**run_id, record)).await?;
+            self.fold_record(thread, &thread_id, (&**run_id, record), purpose).await?;
         threads::start_anew(self.toolbox().catalog().keys(), &run, &mut state);
         run.adopt(&state);
-        let (input, command) = match self.next_input(&run, run_id, sent?).await? {
+        let (input, command) = match self.next_input(&run, run_id, sent).await? {
             Some(next) => next,
             None => {
                 store.release(run_id, *epoch);

@@ -29,8 +29,8 @@ impl RunLease {
 
     /// Lets other hosts reach the run, which is in the store or about to be.
     pub(super) fn make_known(&mut self, stops: impl FnOnce() -> RunStops) {
-        if !std::mem::replace(&mut self.is_known, true) {
-            Arc::clone(&self.host).drives(&self.run_id, self.epoch, stops());
+        if !self.is_known {
+            self.is_known = Arc::clone(&self.host).drives(&self.run_id, self.epoch, stops());
         }
     }
 

@@ -61,8 +61,9 @@ pub(crate) struct RunStops {
 
 /// The host of a run, as far as the run acts on other runs.
 pub(crate) trait RunHost: Send + Sync {
-    /// Records that this host drives a run in this epoch, and carries out commands to it.
-    fn drives(self: Arc<Self>, run_id: &Arc<str>, epoch: u64, stops: RunStops);
+    /// Records that this host drives a run in this epoch, and carries out commands to it. Returns `false`
+    /// if it drives another run of the same id and epoch; this one will then be refused.
+    fn drives(self: Arc<Self>, run_id: &Arc<str>, epoch: u64, stops: RunStops) -> bool;
 
     /// Records that this host drives the run no longer.
     fn drives_no_longer(&self, run_id: &str, epoch: u64);

@@ -170,7 +170,9 @@ impl DirectoryEvents {
         dir: &Path,
         matters: impl Fn(&Path) -> bool + Send + 'static,
     ) -> notify::Result<RecommendedWatcher> {
-        let (happened, own) = (Arc::clone(&self.happened), dir.to_owned());
+        // Events have absolute paths.
+        let own = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
+        let happened = Arc::clone(&self.happened);
         let mut watcher = notify::recommended_watcher(move |result| {
             if is_a_reason_to_look(&result, |path| path == own || matters(path)) {
                 happened.notify_one();
