@@ -207,7 +207,8 @@ impl Database {
     }
 
     /// Acquires a run without an owner, or of this host, if it has this many events. Returns its new
-    /// epoch, and its events with whether its owner's lease has run out; `None` if there is no such run.
+    /// epoch, and its events with whether it is free or about to be: its owner was just released, or has a
+    /// lease that has run out. `None` if there is no such run.
     pub(crate) async fn acquire(
         &self,
         run_id: &str,
@@ -216,21 +217,24 @@ impl Database {
     ) -> Result<(Option<u64>, Option<(u64, bool)>), StoreError> {
         let sql = "UPDATE runs SET owner = $2, epoch = epoch + 1
             WHERE id = $1 AND (owner IS NULL OR owner = $2) AND events = $3 RETURNING epoch";
-        let found = "SELECT events, owner IS NOT NULL AND NOT EXISTS (SELECT FROM hosts h
+        let found = "SELECT events, owner IS NULL OR NOT EXISTS (SELECT FROM hosts h
                 WHERE h.id = owner AND h.state = 'up' AND h.lease_until > clock_timestamp())
             FROM runs WHERE id = $1";
         self.read(|client| {
             let row = params![(run_id.to_owned(), TEXT), (host.to_owned(), TEXT), (int8(known), INT8)];
             async move {
-                let acquired = match query(&client, sql, row).await {
+                let (acquired, is_busy) = match query(&client, sql, row).await {
                     // Another run of the thread is driven.
-                    Err(why) if failure(&why) == Failure::Taken => Vec::new(),
-                    rows => rows?,
+                    Err(why) if failure(&why) == Failure::Taken => (Vec::new(), true),
+                    rows => (rows?, false),
                 };
                 let found = query(&client, found, params![(run_id.to_owned(), TEXT)]).await?;
                 client.finish();
                 let epoch = acquired.first().map(|row| row.get::<_, i64>(0).cast_unsigned());
-                Ok((epoch, found.first().map(|row| (row.get::<_, i64>(0).cast_unsigned(), row.get(1)))))
+                let found = found
+                    .first()
+                    .map(|row| (row.get::<_, i64>(0).cast_unsigned(), row.get::<_, bool>(1) && !is_busy));
+                Ok((epoch, found))
             }
         })
         .await

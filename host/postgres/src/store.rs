@@ -421,7 +421,7 @@ impl CoordinationStore for PostgresStore {
         let until = Instant::now() + self.database.patience;
         loop {
             let (acquired, found) = self.database.acquire(run_id, &me, known).await?;
-            let (events, owner_is_gone) = found.ok_or_else(|| StoreError::unknown_run(run_id))?;
+            let (events, is_about_to_be_free) = found.ok_or_else(|| StoreError::unknown_run(run_id))?;
             if let Some(epoch) = acquired {
                 self.member.record_driving(run_id);
                 self.database.await_tail(run_id);
@@ -429,8 +429,8 @@ impl CoordinationStore for PostgresStore {
             }
             match events.cmp(&known) {
                 Ordering::Less => return Err(CommitError::Behind),
-                // This host is about to release the runs of one whose lease has run out.
-                Ordering::Equal if owner_is_gone && Instant::now() < until => {
+                // This host releases the runs of one whose lease has run out, at once or just now.
+                Ordering::Equal if is_about_to_be_free && Instant::now() < until => {
                     tokio::time::sleep(PAUSE).await;
                 }
                 _ => return Err(CommitError::Advanced),

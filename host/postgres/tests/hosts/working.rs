@@ -299,10 +299,9 @@ async fn a_child_that_another_host_still_drives_is_waited_for() {
     assert_eq!(delegated(&drives, &run_id).await, Some(None), "the call has its child's answer");
 }
 
-/// As if the process that drove the parent before, and was taken for dead, had continued the child just
-/// before it is taken over.
+/// As if another statement released the child just after the attempt to take it over.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_child_that_goes_on_while_it_is_taken_over_is_read_again() {
+async fn a_child_whose_takeover_is_refused_at_first_is_taken_over() {
     let hosts = Hosts::new().await;
     let (drives, _) = hosts.host().await;
     let request = RunRequest::new(AGENT, "Please delegate.").on_thread("t").detached();
