@@ -105,7 +105,7 @@ struct AttendedCall {
     drive: BoxFuture<'static, Result<RunEnd, RunError>>,
 }
 
-/// Takes a run's first input. If it is not recorded, whoever follows the run already is released.
+/// Takes a run's first input. If it is not recorded, the streams of those who follow the run end.
 async fn begun(driver: &mut Driver, hub: &Hub, first: Input) -> Result<(), CommitError> {
     let begun = driver.begin(first).await;
     if begun.is_err() {
