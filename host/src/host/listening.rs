@@ -55,8 +55,8 @@ impl Failures {
 }
 
 /// The work of a run, driven by the task that waits for it. If that task leaves, the work goes on in
-/// a task of its own. Without the hop to another task, a short call takes a good part less time: the
-/// bench `serve` measures it.
+/// a task of its own. A call over HTTP that had such a task from the start switched threads seven times
+/// (docs/costs.md).
 pub(super) struct ContinuedOnDrop<T: Send + 'static>(Option<BoxFuture<'static, Result<T, RunError>>>);
 
 impl<T: Send + 'static> ContinuedOnDrop<T> {
