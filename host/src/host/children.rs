@@ -2,17 +2,17 @@
 
 use super::listening::FIRST_EPOCH;
 use super::threads::{FoldPurpose, FoldedRun};
-use super::{Host, HostError, begun};
+use super::{Host, HostError, begun, not_taken_over};
 use crate::blocking::aside_if;
 use crate::run::{ChildForwarder, ChildRunResult, ChildStart, Driver, RunClock, RunError};
-use crate::store::{CommitError, RunSummary};
+use crate::store::RunSummary;
 use crate::stream::Publisher;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::child::ChildStatus;
 use tollgate_agent::context::RunIdentity;
-use tollgate_agent::run::{ChildEnd, Input, Phase, Run, Thread};
+use tollgate_agent::run::{ChildEnd, Input, Phase, Run, RunSpec, Thread};
 
 /// How long a child waits for memory to read its record.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -52,14 +52,14 @@ impl Host {
         let ChildStart { run_id, plan, decision, exports, cancel } = start;
         let recorded = match self.store().run_spec(run_id).await? {
             None => None,
-            Some(_) => {
+            Some(spec) => {
                 let purpose = match self.wait_for_other_driver(run_id, cancel).await? {
                     Some(run) if matches!(run.status.as_str(), "running" | "waiting") => {
                         FoldPurpose::Continue
                     }
                     _ => FoldPurpose::Look,
                 };
-                self.folded(run_id, purpose).await?
+                Some(self.folded(run_id, &spec, purpose).await?)
             }
         };
         let (folded, input) = match recorded {
@@ -119,11 +119,12 @@ impl Host {
 
     /// Ends a child that no process is running.
     pub(super) async fn end_child(&self, run_id: &str) -> Result<ChildRunResult, HostError> {
-        let Some(FoldedRun { run, clock, .. }) = self.folded(run_id, FoldPurpose::Look).await? else {
+        let Some(spec) = self.store().run_spec(run_id).await? else {
             return Ok(ChildRunResult::refused(tollgate_agent::child::ChildError::ExecutionFailed(
                 "it had not begun".to_owned(),
             )));
         };
+        let FoldedRun { run, clock, .. } = self.folded(run_id, &spec, FoldPurpose::Look).await?;
         if run.is_finished() {
             return Ok(self.ran(&run, &[]));
         }
@@ -152,18 +153,23 @@ impl Host {
 
     /// Reconstructs a run from its record and its thread; `None` if there is no record.
     pub(super) async fn recorded(&self, run_id: &str) -> Result<Option<Run>, HostError> {
-        Ok(self.folded(run_id, FoldPurpose::Look).await?.map(|folded| folded.run))
+        let Some(spec) = self.store().run_spec(run_id).await? else { return Ok(None) };
+        Ok(Some(self.folded(run_id, &spec, FoldPurpose::Look).await?.run))
     }
 
-    /// Like [`recorded`](Self::recorded), with the time of the record and the memory of its replies.
-    async fn folded(&self, run_id: &str, purpose: FoldPurpose) -> Result<Option<FoldedRun>, HostError> {
-        let Some(spec) = self.store().run_spec(run_id).await? else { return Ok(None) };
+    /// Reconstructs a run of this specification, with the time of the record and the memory of its replies.
+    async fn folded(
+        &self,
+        run_id: &str,
+        spec: &RunSpec,
+        purpose: FoldPurpose,
+    ) -> Result<FoldedRun, HostError> {
         let mut thread = self.store().thread(&spec.identity.thread_id).await?;
         let state = std::mem::take(&mut thread.state);
         // The messages of a run that has ended are already in its thread.
         let mut folded = self.fold(thread, &spec.identity.thread_id, run_id, purpose).await?;
         folded.run.adopt(&state);
-        Ok(Some(folded))
+        Ok(folded)
     }
 
     async fn drive_child(
@@ -179,10 +185,7 @@ impl Host {
         let mut parts = self.parts(Arc::clone(&run_id), Arc::clone(&run_id), cancel, publisher);
         parts.epoch = epoch;
         let mut driver = Driver::new(parts, run, 0).at(clock).with_replies(memory);
-        begun(&mut driver, &hub, input).await.map_err(|why| match why {
-            CommitError::Advanced | CommitError::Fenced => HostError::OwnedElsewhere(run_id.to_string()),
-            why => why.into(),
-        })?;
+        begun(&mut driver, &hub, input).await.map_err(|why| not_taken_over(why, &run_id))?;
         let telling = async {
             while let Some(event) = events.next().await {
                 updates.send(event);

@@ -105,6 +105,15 @@ struct AttendedCall {
     drive: BoxFuture<'static, Result<RunEnd, RunError>>,
 }
 
+/// Returns the error of a run that this host could not take over. Nothing of its input is recorded.
+fn not_taken_over(why: CommitError, run_id: &str) -> HostError {
+    match why {
+        // Another process was faster.
+        CommitError::Advanced | CommitError::Fenced => HostError::OwnedElsewhere(run_id.to_owned()),
+        why => why.into(),
+    }
+}
+
 /// Takes a run's first input. If it is not recorded, the streams of those who follow the run end.
 async fn begun(driver: &mut Driver, hub: &Hub, first: Input) -> Result<(), CommitError> {
     let begun = driver.begin(first).await;
@@ -346,10 +355,8 @@ impl Host {
         driver.thread_memory = memory;
         // The caller learns whether its input is part of the record.
         begun(&mut driver, &hub, input).await.map_err(|why| match why {
-            // Another process was faster. Nothing of the input is recorded.
-            CommitError::Advanced | CommitError::Fenced => HostError::OwnedElsewhere(run_id.to_string()),
             CommitError::Busy(_) => HostError::Busy(thread_id.to_string()),
-            why => why.into(),
+            why => not_taken_over(why, &run_id),
         })?;
         let abandoned = (!detached).then(|| cancel.clone());
         let host = self.clone();
@@ -362,10 +369,8 @@ impl Host {
 
     /// Acquires a run of which the caller has read this many events, and returns its epoch.
     async fn acquire(&self, run_id: &str, known: u64) -> Result<u64, HostError> {
-        self.inner.services.store.acquire(run_id, known).await.map_err(|why| match why {
-            CommitError::Advanced => HostError::OwnedElsewhere(run_id.to_owned()),
-            why => why.into(),
-        })
+        let acquired = self.inner.services.store.acquire(run_id, known).await;
+        acquired.map_err(|why| not_taken_over(why, run_id))
     }
 
     /// Prepares a direct call, and its first input.

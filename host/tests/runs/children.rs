@@ -3,7 +3,7 @@
 
 use crate::place::StoreAt;
 use crate::with_each_store;
-use crate::world::toolbox;
+use crate::world::{decision, toolbox};
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use tollgate::{Agent, CallRequest, Host, HostBuilder, HostError, RunRequest};
 use tollgate_agent::child::{ChildError, ChildRequest, ChildStatus};
 use tollgate_agent::descriptor::{ExecutionPolicy, ToolDescriptor};
 use tollgate_agent::outcome::{Action, ActionGrants, Fault, ToolOutput, ToolResult};
-use tollgate_agent::run::{CallEnd, Decision, DecisionAnswer, Event, RunStatus};
+use tollgate_agent::run::{CallEnd, Event, RunStatus};
 
 /// Runs the agent that its arguments name, with the options that they contain.
 struct Delegate;
@@ -124,11 +124,6 @@ pub(crate) fn message(end: &RunEnd) -> String {
 async fn statuses(host: &Host) -> Vec<(String, String)> {
     let runs = host.store().runs(RunFilter::default()).await.unwrap();
     runs.into_iter().map(|run| (run.kind, run.status)).collect()
-}
-
-fn decision(id: &str, target: &str, value: Value) -> Decision {
-    let answer = DecisionAnswer::Resume(value);
-    Decision { id: id.to_owned(), target: target.to_owned(), answer, reason: None, by: None, at_ms: 1 }
 }
 
 with_each_store! {

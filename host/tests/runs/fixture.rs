@@ -2,7 +2,7 @@
 //! waiting calls can be decided.
 
 use crate::place::sqlite;
-use crate::world::host_on;
+use crate::world::{decision, host_on};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tollgate::run::{RunEnd, RunUpdate};
 use tollgate::store::{RunFilter, RunSummary, Store, restore_state};
 use tollgate::{CallRequest, Host, RunRequest};
 use tollgate_agent::code::Code;
-use tollgate_agent::run::{Decision, DecisionAnswer, Event, Run, RunStatus, Thread};
+use tollgate_agent::run::{Event, Run, RunStatus, Thread};
 use tollgate_agent::state::State;
 
 /// The stores, one for each release whose schema or events differ.
@@ -38,9 +38,7 @@ async fn run_of(store: &Arc<dyn Store>, thread: &str) -> RunSummary {
 /// that asked asks again.
 async fn decided(host: &Host, run_id: &str, call_id: &str) -> RunEnd {
     for n in 1..4 {
-        let (id, target) = (format!("d{n}"), call_id.to_owned());
-        let answer = DecisionAnswer::Resume(json!({"ok": true}));
-        let decision = Decision { id, target, answer, reason: None, by: None, at_ms: 1 };
+        let decision = decision(&format!("d{n}"), call_id, json!({"ok": true}));
         let end = host.decide(run_id, decision).await.unwrap().wait().await.unwrap();
         if end.waiting.is_empty() {
             return end;

@@ -1,12 +1,11 @@
 //! Tests of whole runs that are replayed from each store.
 
 use crate::with_each_store;
-use crate::world::host;
+use crate::world::{decision, host};
 use serde_json::json;
 use tollgate::models::ScriptedTurn;
 use tollgate::{CallRequest, RunRequest};
 use tollgate_agent::run::replay::Finding;
-use tollgate_agent::run::{Decision, DecisionAnswer};
 
 with_each_store! {
     async fn a_run_with_others_on_its_thread_comes_to_the_same(store: StoreAt) {
@@ -25,15 +24,8 @@ with_each_store! {
         let request = RunRequest::new("default", "Go").on_thread("t");
         let end = host.run(request).await.unwrap().wait().await.unwrap();
         add(1_000).await;
-        let decision = Decision {
-            id: "d".to_owned(),
-            target: end.waiting[0].call_id.to_string(),
-            answer: DecisionAnswer::Resume(json!({"ok": true})),
-            reason: None,
-            by: None,
-            at_ms: 1,
-        };
-        let end = host.decide(&end.run_id, decision).await.unwrap().wait().await.unwrap();
+        let decided = decision("d", &end.waiting[0].call_id, json!({"ok": true}));
+        let end = host.decide(&end.run_id, decided).await.unwrap().wait().await.unwrap();
         assert_eq!(end.text, "Done.");
         let replayed = host.replay(&end.run_id, None).await.unwrap();
         let mut attempts: Vec<(&str, u32)> =

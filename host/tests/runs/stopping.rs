@@ -1,7 +1,7 @@
 //! Tests of the causes that end a run, and of the results that it keeps.
 
 use crate::place::StoreAt;
-use crate::world::{host, toolbox};
+use crate::world::{decision, host, toolbox};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -14,7 +14,6 @@ use tollgate::{
 };
 use tollgate_agent::descriptor::ExecutionPolicy;
 use tollgate_agent::message::{Finish, Message, TokenUsage};
-use tollgate_agent::run::{Decision, DecisionAnswer};
 use tollgate_sandbox::MemoryBudget;
 
 fn echo() -> ScriptedTurn {
@@ -132,21 +131,14 @@ async fn z3_a_run_continues_only_if_there_is_memory_for_the_long_replies_in_its_
     let end = run.wait().await.unwrap();
     assert_eq!(budget.reserved_bytes(), 0, "nothing is kept while it waits");
     let next = with(vec![ScriptedTurn::text("Done.")]);
-    let decision = || Decision {
-        id: "d".to_owned(),
-        target: end.waiting[0].call_id.to_string(),
-        answer: DecisionAnswer::Resume(json!({"ok": true})),
-        reason: None,
-        by: None,
-        at_ms: 1,
-    };
+    let decided = || decision("d", &end.waiting[0].call_id, json!({"ok": true}));
     let held = budget.try_reserve(13 << 20).unwrap();
-    let Err(HostError::Overloaded(words)) = next.decide(&end.run_id, decision()).await else {
+    let Err(HostError::Overloaded(words)) = next.decide(&end.run_id, decided()).await else {
         panic!("it was continued")
     };
     assert!(words.contains("long replies") && words.contains("memory_budget_bytes = 16777216"), "{words}");
     drop(held);
-    let end = next.decide(&end.run_id, decision()).await.unwrap().wait().await.unwrap();
+    let end = next.decide(&end.run_id, decided()).await.unwrap().wait().await.unwrap();
     assert_eq!(end.text, "Done.");
     assert_eq!(budget.reserved_bytes(), 0);
 }

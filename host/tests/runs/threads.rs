@@ -4,7 +4,7 @@
 use crate::place::sqlite;
 use crate::watched::{Watch, Watched};
 use crate::with_each_store;
-use crate::world::{host, host_on};
+use crate::world::{decision, host, host_on};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -19,7 +19,7 @@ use tollgate::{
 use tollgate_agent::code::Code;
 use tollgate_agent::descriptor::{ExecutionPolicy, StateAccess};
 use tollgate_agent::message::{AssistantMessage, Message};
-use tollgate_agent::run::{CallEnd, Decision, DecisionAnswer, Event, RunStatus};
+use tollgate_agent::run::{CallEnd, Event, RunStatus};
 use tollgate_agent::state::State;
 
 fn say(prompt: &str) -> RunRequest {
@@ -200,20 +200,13 @@ with_each_store! {
         let store = Watched::new(at.open(), Disk::default());
         let host = host_on(store.clone(), Vec::new());
         let asked = host.call(CallRequest::from_json("ask_slowly", "{}")).await.unwrap();
-        let decision = |id: &str| Decision {
-            id: id.to_owned(),
-            target: asked.waiting[0].call_id.to_string(),
-            answer: DecisionAnswer::Resume(json!({"ok": true})),
-            reason: None,
-            by: None,
-            at_ms: 1,
-        };
-        let mut resumed = host.decide(&asked.run_id, decision("d1")).await.unwrap();
+        let decided = |id: &str| decision(id, &asked.waiting[0].call_id, json!({"ok": true}));
+        let mut resumed = host.decide(&asked.run_id, decided("d1")).await.unwrap();
         until_a_call_runs(&mut resumed).await;
         store.watch.full.store(true, Ordering::Relaxed);
         resumed.wait().await.unwrap_err();
         store.watch.full.store(false, Ordering::Relaxed);
-        let again = host.decide(&asked.run_id, decision("d2")).await;
+        let again = host.decide(&asked.run_id, decided("d2")).await;
         assert!(matches!(again, Err(HostError::AlreadyDecided(_))), "it was decided, and may have run: {again:?}");
         let end = host.recover(&asked.run_id).await.unwrap().wait().await.unwrap().last_call.unwrap().end.clone();
         assert_eq!(end.code(), Some(Code::Interrupted));

@@ -11,6 +11,7 @@ use tollgate::tools::{NativePlugin, NativeTool, ToolCall, Toolbox};
 use tollgate::{Agent, Host, HostBuilder};
 use tollgate_agent::descriptor::{ExecutionPolicy, StateAccess, StateKey, ToolDescriptor};
 use tollgate_agent::outcome::{Fault, Mutation, ResumeMode, Ticket, ToolOutput, ToolResult};
+use tollgate_agent::run::{Decision, DecisionAnswer};
 use tollgate_agent::state::{KeyScope, Reducer};
 
 type Body = fn(&ToolCall<'_>) -> ToolOutput;
@@ -120,6 +121,12 @@ pub(crate) fn toolbox() -> Toolbox {
     let mut toolbox = Toolbox::default();
     plugin.install(&mut toolbox).unwrap();
     toolbox
+}
+
+/// Returns a decision that resumes a call or suspension with this value.
+pub(crate) fn decision(id: &str, target: &str, value: Value) -> Decision {
+    let answer = DecisionAnswer::Resume(value);
+    Decision { id: id.to_owned(), target: target.to_owned(), answer, reason: None, by: None, at_ms: 1 }
 }
 
 /// Creates a host with the agent `default`, which plays these turns.

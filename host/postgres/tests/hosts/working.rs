@@ -277,16 +277,9 @@ async fn a_decision_reaches_a_run_whose_host_died_before_anyone_knows_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_child_that_another_host_still_drives_is_waited_for() {
     let hosts = Hosts::new().await;
-    let (drives, _) = hosts.host().await;
-    let request = RunRequest::new(AGENT, "Please delegate.").on_thread("t").detached();
-    let run_id = drives.run(request).await.unwrap().run_id.clone();
+    let (drives, run_id) = delegating(&hosts).await;
     let (_works, _stop) = hosts.working().await;
     let behind = hosts.database.client().await;
-    until("the child", async || {
-        let sql = "SELECT count(*) FROM runs WHERE kind = 'child' AND events > 3";
-        (behind.query_one(sql, &[]).await.unwrap().get::<_, i64>(0) == 1).then_some(())
-    })
-    .await;
     // As if the driver of the parent had lost its run, and no one else's.
     behind
         .batch_execute(
@@ -303,16 +296,9 @@ async fn a_child_that_another_host_still_drives_is_waited_for() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_child_whose_takeover_is_refused_at_first_is_taken_over() {
     let hosts = Hosts::new().await;
-    let (drives, _) = hosts.host().await;
-    let request = RunRequest::new(AGENT, "Please delegate.").on_thread("t").detached();
-    let run_id = drives.run(request).await.unwrap().run_id.clone();
+    let (drives, run_id) = delegating(&hosts).await;
     let (_works, _stop) = hosts.working().await;
     let behind = hosts.database.client().await;
-    until("the child", async || {
-        let sql = "SELECT count(*) FROM runs WHERE kind = 'child' AND events > 3";
-        (behind.query_one(sql, &[]).await.unwrap().get::<_, i64>(0) == 1).then_some(())
-    })
-    .await;
     // Both drivers have lost their runs, and the first takeover of the child is refused.
     behind
         .batch_execute(
@@ -333,6 +319,20 @@ async fn a_child_whose_takeover_is_refused_at_first_is_taken_over() {
     assert_eq!(delegated(&drives, &run_id).await, Some(None), "the call has its child's answer");
     let taken_over = behind.query_one("SELECT last_value FROM taken_over", &[]).await.unwrap();
     assert_eq!(taken_over.get::<_, i64>(0), 2, "the child was refused once, then taken over");
+}
+
+/// Begins a run on one host, and returns both once its child is at work.
+async fn delegating(hosts: &Hosts) -> (Host, Arc<str>) {
+    let (drives, _) = hosts.host().await;
+    let request = RunRequest::new(AGENT, "Please delegate.").on_thread("t").detached();
+    let run_id = drives.run(request).await.unwrap().run_id.clone();
+    let behind = hosts.database.client().await;
+    until("the child", async || {
+        let sql = "SELECT count(*) FROM runs WHERE kind = 'child' AND events > 3";
+        (behind.query_one(sql, &[]).await.unwrap().get::<_, i64>(0) == 1).then_some(())
+    })
+    .await;
+    (drives, run_id)
 }
 
 /// Returns the code of the end of the run's call that delegates; `None` if it did not end.
