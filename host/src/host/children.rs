@@ -4,7 +4,9 @@ use super::listening::FIRST_EPOCH;
 use super::threads::{FoldPurpose, FoldedRun};
 use super::{Host, HostError, begun, not_taken_over};
 use crate::blocking::aside_if;
-use crate::run::{ChildForwarder, ChildRunResult, ChildStart, Driver, RunClock, RunError};
+use crate::run::{
+    ChildForwarder, ChildRunResult, ChildStart, ConversationMemory, Driver, RunClock, RunError,
+};
 use crate::store::RunSummary;
 use crate::stream::Publisher;
 use std::sync::Arc;
@@ -67,7 +69,7 @@ impl Host {
                 Ok(plan) => {
                     let start = Input::StartSeeded(plan.spec, plan.seed);
                     let (run, clock) = (Run::new(Thread::default()), RunClock::default());
-                    (FoldedRun { run, clock, memory: None }, Some(start))
+                    (FoldedRun { run, clock, memory: ConversationMemory::after(0) }, Some(start))
                 }
                 Err(error) => return Ok(ChildRunResult::refused(error)),
             },
@@ -157,7 +159,8 @@ impl Host {
         Ok(Some(self.folded(run_id, &spec, FoldPurpose::Look).await?.run))
     }
 
-    /// Reconstructs a run of this specification, with the time of the record and the memory of its replies.
+    /// Reconstructs a run of this specification, with the time of the record and the memory of its
+    /// conversation.
     async fn folded(
         &self,
         run_id: &str,
@@ -184,7 +187,7 @@ impl Host {
         let (hub, publisher, mut events) = self.listened((&run_id, epoch), false, &cancel);
         let mut parts = self.parts(Arc::clone(&run_id), Arc::clone(&run_id), cancel, publisher);
         parts.epoch = epoch;
-        let mut driver = Driver::new(parts, run, 0).at(clock).with_replies(memory);
+        let mut driver = Driver::new(parts, run, 0).at(clock).with_conversation(memory);
         begun(&mut driver, &hub, input).await.map_err(|why| not_taken_over(why, &run_id))?;
         let telling = async {
             while let Some(event) = events.next().await {

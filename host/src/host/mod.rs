@@ -337,7 +337,7 @@ impl Host {
         let ReadThread { mut thread, memory } = self.thread_of_run(&thread_id).await?;
         let (known_messages, mut state) = (thread.messages.len(), std::mem::take(&mut thread.state));
         // Read under the lock: no other process appends to it from here on.
-        let FoldedRun { mut run, clock, memory: replies } =
+        let FoldedRun { mut run, clock, memory: conversation } =
             self.fold(thread, &thread_id, &run_id, FoldPurpose::of(&input)).await?;
         threads::start_anew(self.toolbox().catalog().keys(), &run, &mut state);
         run.adopt(&state);
@@ -351,7 +351,7 @@ impl Host {
         let (hub, publisher, events) = self.listened((&run_id, epoch), is_call, &cancel);
         let mut parts = self.parts(Arc::clone(&run_id), Arc::clone(&thread_id), cancel.clone(), publisher);
         parts.epoch = epoch;
-        let mut driver = Driver::new(parts, run, known_messages).at(clock).with_replies(replies);
+        let mut driver = Driver::new(parts, run, known_messages).at(clock).with_conversation(conversation);
         driver.thread_memory = memory;
         // The caller learns whether its input is part of the record.
         begun(&mut driver, &hub, input).await.map_err(|why| match why {

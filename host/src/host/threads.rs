@@ -2,17 +2,16 @@
 
 use super::{Busy, Host, HostError, RunRequest};
 use crate::blocking::aside_if;
-use crate::run::{RunClock, RunError, RunHandle, memory_of_reply};
+use crate::run::{ConversationMemory, RunClock, RunError, RunHandle};
 use crate::store::{CommitError, RecordReader, Remedy, RunFilter, RunSummary};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::Instant;
-use tollgate_agent::run::{Event, Input, Run, Thread};
+use tollgate_agent::run::{Input, Run, Thread};
 use tollgate_agent::state::set_aside::{misfits, set_aside, takes_long};
 use tollgate_agent::state::{KeyScope, KeySet, State};
 use tollgate_agent::text::clean;
-use tollgate_sandbox::Reservation;
 
 /// The interval at which a queued run checks whether another process is done.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
@@ -167,7 +166,7 @@ impl Host {
     /// as before, and its result conflicts with changes that it did not see.
     ///
     /// # Errors
-    /// The record cannot be read, or there is no memory for the long replies in it.
+    /// The record cannot be read, or there is no memory for the conversation in it.
     pub(super) async fn fold(
         &self,
         thread: Thread,
@@ -189,13 +188,14 @@ impl Host {
         purpose: FoldPurpose,
     ) -> Result<FoldedRun, HostError> {
         let (mut run, mut clock) = (Run::new(thread.clone()), RunClock::default());
-        let mut memory = None;
+        let mut memory = ConversationMemory::after(run.messages().len());
         while let Some(event) = record.next().await? {
-            if purpose == FoldPurpose::Continue {
-                self.reserve_reply(&mut memory, run_id, &event.event)?;
-            }
             run.apply(&event.event).map_err(|e| RunError::of_record(run_id, &e))?;
             clock.see(&event);
+            let continues = purpose == FoldPurpose::Continue;
+            if continues && !memory.try_reserve(&event.event, run.messages(), self.memory_budget()) {
+                return Err(HostError::Overloaded(self.no_memory_to_continue(run_id)));
+            }
         }
         if !run.is_in_batch() {
             return Ok(FoldedRun { run, clock, memory });
@@ -212,32 +212,13 @@ impl Host {
         Ok(FoldedRun { run, clock, memory })
     }
 
-    /// Reserves memory for a long reply of the model that was read from a run's record, like that of a reply
-    /// that just arrived.
-    fn reserve_reply(
-        &self,
-        memory: &mut Option<Reservation>,
-        run_id: &str,
-        event: &Event,
-    ) -> Result<(), HostError> {
-        let Event::ModelReplied { reply, .. } = event else { return Ok(()) };
-        let Some(bytes) = memory_of_reply(reply) else { return Ok(()) };
-        let budget = self.memory_budget();
-        let is_reserved = match memory {
-            Some(held) => held.try_grow(bytes),
-            None => {
-                *memory = budget.try_reserve(bytes);
-                memory.is_some()
-            }
-        };
-        is_reserved.then_some(()).ok_or_else(|| {
-            HostError::Overloaded(format!(
-                "the host has no memory to continue the run {} now: its record has long replies of the model; try \
-                 again later, or raise memory_budget_bytes = {} in [limits] of tollgate.toml",
-                clean(run_id, 100),
-                budget.total_bytes()
-            ))
-        })
+    fn no_memory_to_continue(&self, run_id: &str) -> String {
+        format!(
+            "the host has no memory to continue the run {} now: its record has long replies of the model, or long \
+             answers to its calls; try again later, or raise memory_budget_bytes = {} in [limits] of tollgate.toml",
+            clean(run_id, 100),
+            self.memory_budget().total_bytes()
+        )
     }
 
     /// Takes the thread's lock, which one of this host's runs holds at a time. A run releases it
@@ -268,7 +249,7 @@ impl Host {
 /// The purpose for which a run is read from its record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FoldPurpose {
-    /// The run goes on: memory is reserved for the long replies in its record.
+    /// The run goes on: memory is reserved for the conversation in its record.
     Continue,
     /// The run is looked at or ended, which must not fail for lack of memory.
     Look,
@@ -289,8 +270,8 @@ pub(super) struct FoldedRun {
     pub(super) run: Run,
     /// The time of the record.
     pub(super) clock: RunClock,
-    /// The memory of the model's long replies.
-    pub(super) memory: Option<Reservation>,
+    /// The memory of the model's long replies and of the answers to calls.
+    pub(super) memory: ConversationMemory,
 }
 
 /// Awaits the work; `None` if it does not finish in time.

@@ -267,7 +267,7 @@ impl Host {
         let sent = sent?;
         let is_cancelled = sent.iter().any(|sent| matches!(sent.command, RunCommand::Cancel(_)));
         let purpose = if is_cancelled { FoldPurpose::Look } else { FoldPurpose::Continue };
-        let FoldedRun { mut run, clock, memory: replies } =
+        let FoldedRun { mut run, clock, memory: conversation } =
             self.fold_record(thread, &thread_id, (&**run_id, record), purpose).await?;
         threads::start_anew(self.toolbox().catalog().keys(), &run, &mut state);
         run.adopt(&state);
@@ -283,7 +283,7 @@ impl Host {
         let (hub, publisher, events) = self.listened((run_id, *epoch), is_call, &cancel);
         let mut parts = self.parts(Arc::clone(run_id), thread_id, cancel, publisher);
         (parts.epoch, parts.command) = (*epoch, command);
-        let mut driver = Driver::new(parts, run, known_messages).at(clock).with_replies(replies);
+        let mut driver = Driver::new(parts, run, known_messages).at(clock).with_conversation(conversation);
         driver.thread_memory = memory;
         drop(events);
         let end: Result<RunEnd, RunError> = {

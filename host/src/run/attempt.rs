@@ -3,8 +3,8 @@
 use super::audit_records::note_refusals;
 use super::children::CallChildren;
 use super::clock::RunClock;
+use super::conversation_memory::ReservedReply;
 use super::hooks::HookContext;
-use super::reply_memory::ReservedReply;
 use super::reports::CallReports;
 use super::spans;
 use crate::models::{Delta, Model, ReplyMemory};

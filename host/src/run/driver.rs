@@ -6,6 +6,7 @@ use super::children::{Ask, Children};
 use super::clock::RunClock;
 use super::commit::{UnrecordedEffects, durability, may_wait, started, written_keys};
 use super::components::components_of;
+use super::conversation_memory::{AnswerMemory, ConversationMemory};
 use super::gate_round::{GateRound, ask_own_gate};
 use super::held_turn::{HeldTurn, TimedTurn};
 use super::hooks::HookContext;
@@ -80,6 +81,8 @@ pub(crate) struct Driver {
     pub(super) outcomes: Outcomes,
     /// The memory of the model's long replies.
     pub(super) replies: Outcomes,
+    /// The memory of the answers to the run's calls.
+    pub(super) answers: AnswerMemory,
     last_call: Option<Arc<FinishedCall>>,
     end_text: String,
     /// The effect of tools that the last commit failed to record.
@@ -102,6 +105,7 @@ impl Driver {
             lapse: CancellationToken::new(),
             inbox: parts.publisher.take_inbox(),
             parts,
+            answers: AnswerMemory::after(run.messages().len()),
             run,
             work: Work::default(),
             held_back: Vec::new(),
@@ -133,10 +137,11 @@ impl Driver {
         self
     }
 
-    /// Holds the memory of the replies that were read from the run's record.
+    /// Holds the memory of the conversation that was read from the run's record.
     #[must_use]
-    pub(crate) fn with_replies(self: Box<Self>, memory: Option<Reservation>) -> Box<Self> {
-        memory.into_iter().for_each(|memory| self.replies.hold(Arc::new(memory)));
+    pub(crate) fn with_conversation(mut self: Box<Self>, memory: ConversationMemory) -> Box<Self> {
+        memory.replies.into_iter().for_each(|memory| self.replies.hold(Arc::new(memory)));
+        self.answers = memory.answers;
         self
     }
 

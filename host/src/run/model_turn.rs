@@ -37,6 +37,9 @@ impl Driver {
     }
 
     pub(super) fn ask_model(&mut self, number: u32) -> BoxFuture<'static, Input> {
+        if let Err(error) = self.answers.reserve(self.run.messages(), &self.parts.services.memory_budget) {
+            return Box::pin(std::future::ready(Input::ModelFailed { ask: number, error }));
+        }
         let request = self.request();
         let store = Arc::clone(&self.parts.services.store);
         let model = self.parts.services.model_of(&self.run.spec().identity.agent_id);

@@ -144,6 +144,45 @@ async fn z3_a_run_continues_only_if_there_is_memory_for_the_long_replies_in_its_
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn z3_a_run_keeps_the_answers_to_its_calls_only_while_it_has_memory_for_them() {
+    const ANSWER: usize = 250 << 10;
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let budget = MemoryBudget::new(16 << 20);
+    let with = |turns: Vec<ScriptedTurn>| {
+        let long = FnTool::new("long", "long", "Answers at length.", async |_: Value, _| "x".repeat(ANSWER));
+        let agent = Agent::new("default", ScriptedModel::new(turns)).with_tools(["*"]);
+        let host = Host::builder().toolbox(toolbox()).tool(long).agent(agent).store(Arc::clone(&store));
+        host.memory_budget(budget.clone()).build().unwrap()
+    };
+    let turn = |n| ScriptedTurn::calls((0..8).map(|call| ("long", json!({"n": n * 8 + call}))));
+    let run = async |turns: usize, last: ScriptedTurn| {
+        let turns = (0..turns).map(turn).chain([last]).collect();
+        with(turns).run(RunRequest::new("default", "go")).await.unwrap().wait().await.unwrap()
+    };
+    // 8 MiB in all.
+    assert_eq!(run(4, ScriptedTurn::text("Done.")).await.status, Some(RunStatus::Completed));
+    let Some(RunStatus::Failed { error }) = run(9, ScriptedTurn::text("Done.")).await.status else {
+        panic!("all were kept")
+    };
+    assert!(error.contains("the answers to this run's calls") && error.contains("= 16777216"), "{error}");
+    assert_eq!(budget.reserved_bytes(), 0);
+
+    let end = run(4, ScriptedTurn::calls([("ask", json!({}))])).await;
+    assert_eq!(budget.reserved_bytes(), 0, "nothing is kept while it waits");
+    let next = with(vec![ScriptedTurn::text("Done.")]);
+    let decided = || decision("d", &end.waiting[0].call_id, json!({"ok": true}));
+    let held = budget.try_reserve(12 << 20).unwrap();
+    let Err(HostError::Overloaded(words)) = next.decide(&end.run_id, decided()).await else {
+        panic!("it was continued")
+    };
+    assert!(words.contains("long answers"), "{words}");
+    drop(held);
+    let end = next.decide(&end.run_id, decided()).await.unwrap().wait().await.unwrap();
+    assert_eq!(end.text, "Done.");
+    assert_eq!(budget.reserved_bytes(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a3_a_reply_that_its_length_cut_off_is_one_answer_in_the_end() {
     let part = |text: &str| ScriptedTurn::text(text).with_finish(Finish::Length);
     let (end, _) =

@@ -260,6 +260,14 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
         test: "z3_a_run_continues_only_if_there_is_memory_for_the_long_replies_in_its_record",
     },
     Attempt {
+        party: "HTTP client",
+        does: "Lets a run make call after call of a tool with long answers, which the run keeps.",
+        outcome: "The run fails at its next request to the model: overloaded. To continue it, 503 overloaded",
+        limit: "`memory_budget_bytes`",
+        file: "host/tests/runs/stopping.rs",
+        test: "z3_a_run_keeps_the_answers_to_its_calls_only_while_it_has_memory_for_them",
+    },
+    Attempt {
         party: "model server",
         does: "Sends a line without an end.",
         outcome: "The reply fails.",

@@ -1,0 +1,169 @@
+//! The memory of a run's conversation, reserved from the host's budget: the model's replies, and the
+//! answers to its calls. A run keeps both until it rests.
+
+use crate::models::{ModelReply, ReplyMemory};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tollgate_agent::content::ContentPart;
+use tollgate_agent::json::written_bytes;
+use tollgate_agent::message::Message;
+use tollgate_agent::run::Event;
+use tollgate_sandbox::{MemoryBudget, Reservation};
+
+/// A reply up to this size is kept without a reservation, and so are all answers of a run together up to
+/// this size, in bytes.
+const SMALL_BYTES: u64 = 256 * 1024;
+
+/// The copies of a reply in memory: in the run, and in the record that is being stored.
+const COPIES: u64 = 2;
+
+/// The memory of one reply.
+#[derive(Debug)]
+pub(super) struct ReservedReply {
+    budget: MemoryBudget,
+    held: Mutex<Option<Reservation>>,
+}
+
+impl ReservedReply {
+    pub(super) fn new(budget: &MemoryBudget) -> Arc<Self> {
+        Arc::new(Self { budget: budget.clone(), held: Mutex::default() })
+    }
+
+    /// Returns the memory of the whole reply, without the memory that only reading it took; `None` if
+    /// the reply is small.
+    ///
+    /// # Errors
+    /// There is no memory for a reply that its model did not reserve.
+    pub(super) fn hand_over(&self, reply: &ModelReply) -> Result<Option<Reservation>, String> {
+        let Some(bytes) = memory_of_reply(reply) else {
+            drop(self.held().take());
+            return Ok(None);
+        };
+        self.reserve(bytes)?;
+        let mut held = self.held().take();
+        if let Some(held) = &mut held {
+            held.shrink_to(bytes);
+        }
+        Ok(held)
+    }
+
+    fn held(&self) -> MutexGuard<'_, Option<Reservation>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ReplyMemory for ReservedReply {
+    fn reserve(&self, bytes: u64) -> Result<(), String> {
+        grow(&mut self.held(), &self.budget, bytes).then_some(()).ok_or_else(|| {
+            format!(
+                "overloaded: the host has no memory for the model's reply, which takes at least {bytes} bytes; the \
+                 limit is memory_budget_bytes = {}, of all runs and calls together, which an operator can raise in \
+                 tollgate.toml, under [limits]",
+                self.budget.total_bytes()
+            )
+        })
+    }
+}
+
+/// The memory of the answers to the calls of a run.
+#[derive(Debug)]
+pub(super) struct AnswerMemory {
+    /// The number of messages of the conversation that were counted.
+    counted: usize,
+    bytes: u64,
+    held: Option<Reservation>,
+}
+
+impl AnswerMemory {
+    /// Begins after this many messages, whose memory is reserved elsewhere.
+    pub(super) fn after(counted: usize) -> Self {
+        Self { counted, bytes: 0, held: None }
+    }
+
+    /// Reserves memory for the answers that were added to the conversation since the last time. Returns
+    /// `false` if it is not free.
+    fn try_reserve(&mut self, messages: &[Message], budget: &MemoryBudget) -> bool {
+        self.bytes += memory_of_answers(messages.get(self.counted..).unwrap_or_default());
+        self.counted = messages.len();
+        self.bytes <= SMALL_BYTES || grow(&mut self.held, budget, self.bytes)
+    }
+
+    /// Like [`try_reserve`](Self::try_reserve), for a run that then ends.
+    ///
+    /// # Errors
+    /// There is no memory for the answers.
+    pub(super) fn reserve(&mut self, messages: &[Message], budget: &MemoryBudget) -> Result<(), String> {
+        self.try_reserve(messages, budget).then_some(()).ok_or_else(|| {
+            format!(
+                "overloaded: the host has no memory for the answers to this run's calls, which have {} bytes; the \
+                 limit is memory_budget_bytes = {}, of all runs and calls together, which an operator can raise in \
+                 tollgate.toml, under [limits]",
+                self.bytes,
+                budget.total_bytes()
+            )
+        })
+    }
+}
+
+/// The memory of the conversation of a run that is read from its record.
+#[derive(Debug)]
+pub(crate) struct ConversationMemory {
+    pub(super) replies: Option<Reservation>,
+    pub(super) answers: AnswerMemory,
+}
+
+impl ConversationMemory {
+    /// Begins after this many messages, whose memory is reserved elsewhere.
+    pub(crate) fn after(counted: usize) -> Self {
+        Self { replies: None, answers: AnswerMemory::after(counted) }
+    }
+
+    /// Reserves memory for what an event added to the conversation, which has these messages now. Returns
+    /// `false` if it is not free.
+    pub(crate) fn try_reserve(&mut self, event: &Event, messages: &[Message], budget: &MemoryBudget) -> bool {
+        let reply = match event {
+            Event::ModelReplied { reply, .. } => memory_of_reply(reply).unwrap_or_default(),
+            _ => 0,
+        };
+        let held = self.replies.as_ref().map_or(0, Reservation::bytes);
+        (reply == 0 || grow(&mut self.replies, budget, held + reply))
+            && self.answers.try_reserve(messages, budget)
+    }
+}
+
+/// Reserves until this many bytes are held. Returns `false` if they are not free.
+fn grow(held: &mut Option<Reservation>, budget: &MemoryBudget, bytes: u64) -> bool {
+    match held {
+        Some(held) => held.try_grow(bytes.saturating_sub(held.bytes())),
+        None => {
+            *held = budget.try_reserve(bytes);
+            held.is_some()
+        }
+    }
+}
+
+/// Returns the memory that a run needs for the answers among these messages, in bytes.
+fn memory_of_answers(messages: &[Message]) -> u64 {
+    let of_one = |message: &Message| match message {
+        Message::Answer(answer) => {
+            answer.content.len() + answer.images.iter().map(ContentPart::bytes).sum::<usize>()
+        }
+        _ => 0,
+    };
+    messages.iter().map(of_one).sum::<usize>() as u64
+}
+
+/// Returns the memory that a run needs for a reply, in bytes; `None` if the reply is small.
+fn memory_of_reply(reply: &ModelReply) -> Option<u64> {
+    let bytes = COPIES * bytes_of(reply);
+    (bytes > SMALL_BYTES).then_some(bytes)
+}
+
+fn bytes_of(reply: &ModelReply) -> u64 {
+    let message = &reply.message;
+    let calls = message.calls.iter().map(|call| {
+        let data = call.provider_data.as_ref().map_or(0, written_bytes);
+        call.id.len() + call.name.len() + call.arguments.len() + data
+    });
+    let text = message.text.len() + message.reasoning.as_ref().map_or(0, String::len);
+    (text + calls.sum::<usize>()) as u64
+}
