@@ -12,18 +12,29 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 use tollgate_mcp::ClientConnection;
+use tower_http::cors::{AllowHeaders, CorsLayer};
 
 /// The names of the loopback.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
-/// How long a browser may remember the answer to a preflight request, in seconds.
-const PREFLIGHT_SECONDS: &str = "600";
+/// How long a browser may remember the answer to a preflight request.
+const PREFLIGHT_AGE: Duration = Duration::from_secs(600);
+/// The headers of answers that pages of allowed origins may read.
+const READABLE: [HeaderName; 8] = [
+    header::LOCATION,
+    header::LINK,
+    header::ETAG,
+    header::RETRY_AFTER,
+    HeaderName::from_static("x-should-retry"),
+    HeaderName::from_static("idempotency-replayed"),
+    HeaderName::from_static("tollgate-ignored"),
+    HeaderName::from_static("mcp-session-id"),
+];
 
 /// The origin of a checked request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RequestOrigin {
-    /// The allowed origin of another site, whose pages may read the answer.
-    cross_origin: Option<HeaderValue>,
     /// Whether a page of this server sent it, as far as the browser reports.
     same_origin: bool,
 }
@@ -62,14 +73,14 @@ pub(crate) fn check(state: &ServerState, request: &Request) -> Result<RequestOri
     let site = only(headers, &HeaderName::from_static("sec-fetch-site"))?;
     let Some(origin) = origin else {
         let same_origin = matches!(site, Some("same-origin" | "none"));
-        return Ok(RequestOrigin { cross_origin: None, same_origin });
+        return Ok(RequestOrigin { same_origin });
     };
     if is_own_origin(state, origin, host) {
         let same_origin = site.is_none_or(|site| site == "same-origin");
-        return Ok(RequestOrigin { cross_origin: None, same_origin });
+        return Ok(RequestOrigin { same_origin });
     }
     if state.config.origins.iter().any(|known| known == origin) {
-        return Ok(RequestOrigin { cross_origin: HeaderValue::from_str(origin).ok(), same_origin: false });
+        return Ok(RequestOrigin { same_origin: false });
     }
     let detail = format!(
         "pages of `{}` may not use this server; add it to `origins` in [serve] if they should; if it is the \
@@ -82,79 +93,41 @@ pub(crate) fn check(state: &ServerState, request: &Request) -> Result<RequestOri
 /// The parts of the server that the guard of a route needs.
 pub(crate) type GuardState = (Shared, Arc<Parts>);
 
-/// Guards public paths.
-pub(crate) async fn guard_public(State(guard): State<GuardState>, request: Request, next: Next) -> Response {
-    let run = |mut request: Request, origin: RequestOrigin| {
-        request.extensions_mut().insert(origin);
-        next.run(request)
-    };
-    guarded(&guard, request, run).await
-}
-
-/// Answers a request that passes the checks of its names and its origin.
-pub(crate) async fn guarded<F: Future<Output = Response>>(
-    (state, parts): &GuardState,
-    request: Request,
-    answer: impl FnOnce(Request, RequestOrigin) -> F,
+/// Checks the names and the origin of each request before its route answers it.
+pub(crate) async fn guard(
+    State((state, parts)): State<GuardState>,
+    mut request: Request,
+    next: Next,
 ) -> Response {
     let uri = request.uri().clone();
-    let response = match check(state, &request) {
+    let response = match check(&state, &request) {
         Ok(origin) => {
-            let response = match preflight(&request, &origin) {
-                Some(answer) => answer,
-                None => answer(request, origin.clone()).await,
-            };
-            finish(response, &origin)
+            request.extensions_mut().insert(origin);
+            next.run(request).await
         }
         Err(problem) => problem.into_response(),
     };
     // Errors have the form of the path's protocol.
-    let mut response = in_own_form(parts, uri.path(), response);
-    secure(response.headers_mut(), state);
+    let mut response = in_own_form(&parts, uri.path(), response);
+    secure(response.headers_mut(), &state);
     response
 }
 
-/// Returns the answer to a preflight request of an allowed origin; `None` for other requests. It
+/// Returns the layer that lets pages of the allowed origins read answers; `None` if there are none. It
 /// comes before authentication: browsers send preflight requests without the key. Pages may send
 /// any header, such as those that SDKs add to each request: no header but `Authorization` gives
 /// access.
-fn preflight(request: &Request, origin: &RequestOrigin) -> Option<Response> {
-    let asks = request.method() == Method::OPTIONS
-        && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
-    if !asks {
-        return None;
-    }
-    let mut response = StatusCode::NO_CONTENT.into_response();
-    let headers = response.headers_mut();
-    for (name, value) in [
-        (header::ACCESS_CONTROL_ALLOW_METHODS, "GET, POST, DELETE"),
-        (header::ACCESS_CONTROL_MAX_AGE, PREFLIGHT_SECONDS),
-    ] {
-        headers.insert(name, HeaderValue::from_static(value));
-    }
-    let sends = request.headers().get(header::ACCESS_CONTROL_REQUEST_HEADERS).cloned();
-    if let Some(sends) = sends.filter(|_| origin.cross_origin.is_some()) {
-        headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, sends);
-    }
-    headers.append(header::VARY, HeaderValue::from_static("access-control-request-headers"));
-    Some(response)
-}
-
-/// Lets pages of an allowed origin read the answer.
-fn finish(mut response: Response, origin: &RequestOrigin) -> Response {
-    let headers = response.headers_mut();
-    if let Some(origin) = &origin.cross_origin {
-        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
-        headers.insert(
-            header::ACCESS_CONTROL_EXPOSE_HEADERS,
-            HeaderValue::from_static(
-                "location, link, etag, retry-after, x-should-retry, idempotency-replayed, tollgate-ignored, \
-                 mcp-session-id",
-            ),
-        );
-    }
-    headers.append(header::VARY, HeaderValue::from_static("origin"));
-    response
+pub(crate) fn cross_origin(origins: &[String]) -> Option<CorsLayer> {
+    let origins: Vec<_> = origins.iter().filter_map(|origin| HeaderValue::from_str(origin).ok()).collect();
+    (!origins.is_empty()).then(|| {
+        CorsLayer::new()
+            .allow_origin(origins)
+            .allow_methods([Method::GET, Method::POST, Method::DELETE])
+            .allow_headers(AllowHeaders::mirror_request())
+            .expose_headers(READABLE)
+            .max_age(PREFLIGHT_AGE)
+            .vary([header::ORIGIN, header::ACCESS_CONTROL_REQUEST_HEADERS])
+    })
 }
 
 /// Adds the headers that every answer has unless its route set others.

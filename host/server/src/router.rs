@@ -3,7 +3,7 @@
 
 use crate::auth::{authenticate, sign_in};
 use crate::console;
-use crate::http_guard::{GuardState, guard_public};
+use crate::http_guard::{GuardState, cross_origin, guard};
 use crate::parts::{Part, Parts};
 use crate::problem::Problem;
 use crate::state::Shared;
@@ -11,9 +11,11 @@ use crate::{a2a, ag_ui, ai_sdk, api, mcp, openai};
 use axum::Router;
 use axum::http::StatusCode;
 use axum::middleware::from_fn_with_state;
-use axum::response::Redirect;
+use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
+use std::any::Any;
 use std::sync::Arc;
+use tower_http::catch_panic::CatchPanicLayer;
 
 /// Returns the routes of the server.
 pub fn router(state: Shared, parts: &Parts) -> Router {
@@ -25,8 +27,6 @@ pub fn router(state: Shared, parts: &Parts) -> Router {
         let to_console = || get(async || Redirect::to("/console"));
         public = public.route("/", to_console()).route("/console/", to_console());
     }
-    let guard: GuardState = (Shared::clone(&state), Arc::new(parts.clone()));
-    let public = public.layer(from_fn_with_state(guard.clone(), guard_public));
     let mut own =
         api::router(protocols(&state, parts), parts, &state.cookie_name()).merge(sign_in::sign_out_router());
     if parts.has(Part::Console) {
@@ -38,8 +38,18 @@ pub fn router(state: Shared, parts: &Parts) -> Router {
             let detail = "this path does not take this method; /openapi.json lists the methods";
             Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail)
         })
-        .layer(from_fn_with_state(guard, authenticate));
-    public.merge(own).with_state(state)
+        .layer(from_fn_with_state(Shared::clone(&state), authenticate));
+    let mut routes = public.merge(own).layer(CatchPanicLayer::custom(panicked));
+    if let Some(cross_origin) = cross_origin(&state.config.origins) {
+        routes = routes.layer(cross_origin);
+    }
+    let guard_state: GuardState = (Shared::clone(&state), Arc::new(parts.clone()));
+    routes.layer(from_fn_with_state(guard_state, guard)).with_state(state)
+}
+
+/// Returns the answer to a request during which the server panicked. The panic's words are in the log.
+fn panicked(_: Box<dyn Any + Send>) -> Response {
+    Problem::internal(&"it panicked").into_response()
 }
 
 /// Returns the routes of the protocols that the server offers.
@@ -53,4 +63,31 @@ fn protocols(state: &Shared, parts: &Parts) -> Router<Shared> {
     ];
     let offered = routers.into_iter().filter(|(part, _)| parts.has(*part));
     offered.fold(Router::new(), |routes, (_, router)| routes.merge(router))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::panicked;
+    use axum::Router;
+    use axum::http::StatusCode;
+    use axum::routing::get;
+    use tokio::net::TcpListener;
+    use tower_http::catch_panic::CatchPanicLayer;
+
+    #[tokio::test]
+    async fn a_panic_is_answered() {
+        #[allow(clippy::panic, reason = "it is what the layer catches")]
+        async fn broken() {
+            panic!("a defect")
+        }
+        let routes: Router = Router::new().route("/", get(broken)).layer(CatchPanicLayer::custom(panicked));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/", listener.local_addr().unwrap());
+        tokio::spawn(async { axum::serve(listener, routes).await });
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let answer = reqwest::get(url).await.unwrap();
+        assert_eq!(answer.status(), StatusCode::INTERNAL_SERVER_ERROR);
+        assert_eq!(answer.headers()["content-type"], "application/problem+json");
+    }
 }

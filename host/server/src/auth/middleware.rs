@@ -7,10 +7,11 @@ use crate::access::{Credential, SecretDigest, digest};
 use crate::body;
 use crate::console::{ConsoleData, SIGN_OUT_PATH};
 use crate::console_data::ServerData;
-use crate::http_guard::{GuardState, RequestOrigin, guarded};
+use crate::http_guard::RequestOrigin;
 use crate::load;
 use crate::problem::Problem;
 use crate::state::{ServerState, Shared};
+use axum::Extension;
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{HeaderValue, Method, header};
 use axum::middleware::Next;
@@ -23,14 +24,15 @@ const COOKIE_PATHS: [&str; 3] = ["/console", "/api", "/sign-out"];
 
 /// Admits a request with a valid key or session, and puts its
 /// [`Principal`](crate::Principal) into the request.
-pub(crate) async fn authenticate(State(guard): State<GuardState>, request: Request, next: Next) -> Response {
-    guarded(&guard, request, |request, origin| authenticated(&guard.0, origin, request, next)).await
-}
-
-async fn authenticated(state: &Shared, origin: RequestOrigin, request: Request, next: Next) -> Response {
+pub(crate) async fn authenticate(
+    State(state): State<Shared>,
+    Extension(origin): Extension<RequestOrigin>,
+    request: Request,
+    next: Next,
+) -> Response {
     let sends_key = bearer(request.headers()).is_some();
-    match find(state, &request, &origin) {
-        Ok(Some(found)) => admit(state, found, request, next).await,
+    match find(&state, &request, &origin) {
+        Ok(Some(found)) => admit(&state, found, request, next).await,
         Ok(None) if wants_page(&request) => signed_out(request.into_parts().0).await,
         Ok(None) => refused(sends_key),
         Err(problem) => problem.into_response(),
