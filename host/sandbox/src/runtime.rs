@@ -19,12 +19,16 @@ const THREADS_PER_CORE: usize = 4;
 /// # Errors
 /// Fails if the system cannot create threads.
 pub fn runtime() -> io::Result<Runtime> {
-    let cores = available_parallelism().map_or(1, Into::into);
     Builder::new_multi_thread()
-        .worker_threads(THREADS_PER_CORE * cores)
+        .worker_threads(threads())
         .event_interval(1)
         .global_queue_interval(1)
         .thread_name("tollgate")
         .enable_all()
         .build()
+}
+
+/// Returns the number of threads of the runtime.
+pub(crate) fn threads() -> usize {
+    THREADS_PER_CORE * available_parallelism().map_or(1, Into::into)
 }

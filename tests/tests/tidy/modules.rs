@@ -57,6 +57,7 @@ const ORDERS: &[Order] = &[
             "limits",
             "budget",
             "error",
+            "runtime",
             "ledger",
             "ticker",
             "descriptors",
@@ -90,7 +91,6 @@ const ORDERS: &[Order] = &[
             "gate",
             "component",
             "sandbox",
-            "runtime",
         ],
     },
     Order {

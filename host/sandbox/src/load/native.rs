@@ -60,15 +60,15 @@ impl Artifact {
 
 /// Bounds the freed memory that the C allocator keeps, so that a process returns to its size after
 /// calls that needed much. By default it keeps eight arenas per core, each as large as it ever was,
-/// and up to 32 MiB of each large block that was freed. Programs call this when they start. Does
+/// and up to 32 MiB of each large block that was freed. This leaves an arena for each thread of the
+/// [`runtime`](crate::runtime()): with fewer, threads wait for each other. Programs call this when they start. Does
 /// nothing with other C libraries than glibc.
 pub fn return_freed_memory() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
         /// A block of this size or more has a mapping of its own, which ends when it is freed.
         const OWN_MAPPING_BYTES: i32 = 128 * 1024;
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let arenas = i32::try_from(cores).unwrap_or(i32::MAX);
+        let arenas = i32::try_from(crate::runtime::threads()).unwrap_or(i32::MAX);
         for (parameter, value) in [(libc::M_ARENA_MAX, arenas), (libc::M_MMAP_THRESHOLD, OWN_MAPPING_BYTES)] {
             // SAFETY: the arguments are numbers. If a value is refused, nothing changes.
             unsafe { libc::mallopt(parameter, value) };
