@@ -28,7 +28,7 @@ pub fn runtime() -> io::Result<Runtime> {
         .build()
 }
 
-/// Returns the number of threads of the runtime.
+/// Returns the number of worker threads of the runtime.
 pub(crate) fn threads() -> usize {
     THREADS_PER_CORE * available_parallelism().map_or(1, Into::into)
 }

@@ -116,9 +116,11 @@ pub(crate) async fn guard(
 /// Returns the layer that lets pages of the allowed origins read answers; `None` if there are none. It
 /// comes before authentication: browsers send preflight requests without the key. Pages may send
 /// any header, such as those that SDKs add to each request: no header but `Authorization` gives
-/// access.
+/// access. With this layer, every request with the method OPTIONS is answered as a preflight request.
 pub(crate) fn cross_origin(origins: &[String]) -> Option<CorsLayer> {
-    let origins: Vec<_> = origins.iter().filter_map(|origin| HeaderValue::from_str(origin).ok()).collect();
+    // `*` is no origin, and would let the pages of every site read answers.
+    let named = origins.iter().filter(|origin| *origin != "*");
+    let origins: Vec<_> = named.filter_map(|origin| HeaderValue::from_str(origin).ok()).collect();
     (!origins.is_empty()).then(|| {
         CorsLayer::new()
             .allow_origin(origins)

@@ -3,15 +3,24 @@
 
 use crate::models::{ModelReply, ReplyMemory};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::time::Instant;
 use tollgate_agent::content::ContentPart;
 use tollgate_agent::json::written_bytes;
 use tollgate_agent::message::Message;
 use tollgate_agent::run::Event;
 use tollgate_sandbox::{MemoryBudget, Reservation};
 
-/// A reply up to this size is kept without a reservation, and so are all answers of a run together up to
-/// this size, in bytes.
+/// The copies of a reply up to this size are kept without a reservation, and so are all answers of a run
+/// together up to this size, in bytes.
 const SMALL_BYTES: u64 = 256 * 1024;
+/// The answers of one run may use one part in this many of the memory budget. The conversation of a thread
+/// can be read again up to that size.
+const ANSWERS_PART: u64 = 8;
+/// How long a run waits for memory for its answers.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The pause before it looks again.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// The copies of a reply in memory: in the run, and in the record that is being stored.
 const COPIES: u64 = 2;
@@ -64,43 +73,91 @@ impl ReplyMemory for ReservedReply {
     }
 }
 
-/// The memory of the answers to the calls of a run.
+/// The memory of the answers to calls in a run's conversation. Clones share it.
+#[derive(Debug, Clone)]
+pub(super) struct AnswerMemory(Arc<Mutex<CountedAnswers>>);
+
 #[derive(Debug)]
-pub(super) struct AnswerMemory {
+struct CountedAnswers {
     /// The number of messages of the conversation that were counted.
     counted: usize,
     bytes: u64,
     held: Option<Reservation>,
 }
 
+/// The reason why there is no memory for answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum NoAnswerMemory {
+    /// They are longer than one run may keep.
+    TooLong(u64),
+    /// Others hold the memory.
+    Busy(u64),
+}
+
 impl AnswerMemory {
     /// Begins after this many messages, whose memory is reserved elsewhere.
     pub(super) fn after(counted: usize) -> Self {
-        Self { counted, bytes: 0, held: None }
+        Self(Arc::new(Mutex::new(CountedAnswers { counted, bytes: 0, held: None })))
     }
 
-    /// Reserves memory for the answers that were added to the conversation since the last time. Returns
-    /// `false` if it is not free.
-    fn try_reserve(&mut self, messages: &[Message], budget: &MemoryBudget) -> bool {
-        self.bytes += memory_of_answers(messages.get(self.counted..).unwrap_or_default());
-        self.counted = messages.len();
-        self.bytes <= SMALL_BYTES || grow(&mut self.held, budget, self.bytes)
+    /// Counts the answers that were added to the conversation since the last time.
+    pub(super) fn count(&self, messages: &[Message]) {
+        let mut answers = self.lock();
+        answers.bytes += memory_of_answers(messages.get(answers.counted..).unwrap_or_default());
+        answers.counted = messages.len();
     }
 
-    /// Like [`try_reserve`](Self::try_reserve), for a run that then ends.
+    fn try_reserve(&self, budget: &MemoryBudget) -> Result<(), NoAnswerMemory> {
+        let mut answers = self.lock();
+        let bytes = answers.bytes;
+        match bytes {
+            _ if bytes <= SMALL_BYTES => Ok(()),
+            _ if bytes > budget.total_bytes() / ANSWERS_PART => Err(NoAnswerMemory::TooLong(bytes)),
+            _ if grow(&mut answers.held, budget, bytes) => Ok(()),
+            _ => Err(NoAnswerMemory::Busy(bytes)),
+        }
+    }
+
+    /// Reserves memory for the counted answers, and waits for it. It does not queue for it, because runs
+    /// that hold memory and wait for more would wait for each other.
     ///
     /// # Errors
     /// There is no memory for the answers.
-    pub(super) fn reserve(&mut self, messages: &[Message], budget: &MemoryBudget) -> Result<(), String> {
-        self.try_reserve(messages, budget).then_some(()).ok_or_else(|| {
-            format!(
-                "overloaded: the host has no memory for the answers to this run's calls, which have {} bytes; the \
-                 limit is memory_budget_bytes = {}, of all runs and calls together, which an operator can raise in \
-                 tollgate.toml, under [limits]",
-                self.bytes,
-                budget.total_bytes()
-            )
-        })
+    pub(super) async fn reserve(&self, budget: &MemoryBudget) -> Result<(), String> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let why = match self.try_reserve(budget) {
+                Ok(()) => return Ok(()),
+                Err(why) => why,
+            };
+            if Instant::now() >= until || matches!(why, NoAnswerMemory::TooLong(_)) {
+                return Err(why.words(budget));
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, CountedAnswers> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl NoAnswerMemory {
+    fn words(self, budget: &MemoryBudget) -> String {
+        let total = budget.total_bytes();
+        match self {
+            Self::TooLong(bytes) => format!(
+                "overloaded: the answers to calls in this run's conversation have {bytes} bytes, and one run may keep \
+                 {} of them, one part in {ANSWERS_PART} of memory_budget_bytes = {total}, which an operator can raise \
+                 in tollgate.toml, under [limits]",
+                total / ANSWERS_PART
+            ),
+            Self::Busy(bytes) => format!(
+                "overloaded: the host has no memory for the answers to calls in this run's conversation, which have \
+                 {bytes} bytes; the limit is memory_budget_bytes = {total}, of all runs and calls together, which an \
+                 operator can raise in tollgate.toml, under [limits]"
+            ),
+        }
     }
 }
 
@@ -125,8 +182,10 @@ impl ConversationMemory {
             _ => 0,
         };
         let held = self.replies.as_ref().map_or(0, Reservation::bytes);
-        (reply == 0 || grow(&mut self.replies, budget, held + reply))
-            && self.answers.try_reserve(messages, budget)
+        self.answers.count(messages);
+        // A run with too many answers is not refused forever: it fails at its next request to the model.
+        let is_busy = matches!(self.answers.try_reserve(budget), Err(NoAnswerMemory::Busy(_)));
+        !is_busy && (reply == 0 || grow(&mut self.replies, budget, held + reply))
     }
 }
 

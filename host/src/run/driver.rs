@@ -81,7 +81,7 @@ pub(crate) struct Driver {
     pub(super) outcomes: Outcomes,
     /// The memory of the model's long replies.
     pub(super) replies: Outcomes,
-    /// The memory of the answers to the run's calls.
+    /// The memory of the answers to calls in the run's conversation.
     pub(super) answers: AnswerMemory,
     last_call: Option<Arc<FinishedCall>>,
     end_text: String,

@@ -2,6 +2,7 @@
 //! that the run belongs to then.
 
 use super::attempt::{ModelResources, ask, ask_with_hooks};
+use super::conversation_memory::AnswerMemory;
 use super::driver::Driver;
 use super::hooks::HookContext;
 use crate::store::{Store, StoreErrorKind};
@@ -11,9 +12,20 @@ use std::time::Duration;
 use tollgate_agent::message::ModelRequest;
 use tollgate_agent::prompt;
 use tollgate_agent::run::Input;
+use tollgate_sandbox::MemoryBudget;
 
 /// The pause before a store that cannot be used is asked again.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// Waits until a request may be sent to the model.
+///
+/// # Errors
+/// There is no memory for the answers to calls in the run's conversation.
+async fn until_ready(answers: &AnswerMemory, budget: &MemoryBudget, store: &dyn Store) -> Result<(), String> {
+    answers.reserve(budget).await?;
+    until_admitted(store).await;
+    Ok(())
+}
 
 /// Waits while the store cannot be used: a turn whose reply could not be recorded is paid for in vain. If
 /// another process may drive the run meanwhile, this one [stops](super::RunStops) it.
@@ -37,9 +49,8 @@ impl Driver {
     }
 
     pub(super) fn ask_model(&mut self, number: u32) -> BoxFuture<'static, Input> {
-        if let Err(error) = self.answers.reserve(self.run.messages(), &self.parts.services.memory_budget) {
-            return Box::pin(std::future::ready(Input::ModelFailed { ask: number, error }));
-        }
+        self.answers.count(self.run.messages());
+        let answers = self.answers.clone();
         let request = self.request();
         let store = Arc::clone(&self.parts.services.store);
         let model = self.parts.services.model_of(&self.run.spec().identity.agent_id);
@@ -54,12 +65,16 @@ impl Driver {
                 let scene =
                     HookContext::new(&self.parts.services.hooks, self.parts.toolbox.catalog(), &self.run);
                 Box::pin(async move {
-                    until_admitted(&*store).await;
+                    if let Err(error) = until_ready(&answers, &lent.memory_budget, &*store).await {
+                        return Input::ModelFailed { ask: number, error };
+                    }
                     ask_with_hooks(scene, lent, request, number).await
                 })
             }
             Some(lent) => Box::pin(async move {
-                until_admitted(&*store).await;
+                if let Err(error) = until_ready(&answers, &lent.memory_budget, &*store).await {
+                    return Input::ModelFailed { ask: number, error };
+                }
                 ask(lent, request, number).await
             }),
             None => {

@@ -147,7 +147,7 @@ async fn z3_a_run_continues_only_if_there_is_memory_for_the_long_replies_in_its_
 async fn z3_a_run_keeps_the_answers_to_its_calls_only_while_it_has_memory_for_them() {
     const ANSWER: usize = 250 << 10;
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
-    let budget = MemoryBudget::new(16 << 20);
+    let budget = MemoryBudget::new(128 << 20);
     let with = |turns: Vec<ScriptedTurn>| {
         let long = FnTool::new("long", "long", "Answers at length.", async |_: Value, _| "x".repeat(ANSWER));
         let agent = Agent::new("default", ScriptedModel::new(turns)).with_tools(["*"]);
@@ -159,19 +159,25 @@ async fn z3_a_run_keeps_the_answers_to_its_calls_only_while_it_has_memory_for_th
         let turns = (0..turns).map(turn).chain([last]).collect();
         with(turns).run(RunRequest::new("default", "go")).await.unwrap().wait().await.unwrap()
     };
-    // 8 MiB in all.
-    assert_eq!(run(4, ScriptedTurn::text("Done.")).await.status, Some(RunStatus::Completed));
+    // 8 MiB in all, for which the run waits.
+    let held = budget.try_reserve(122 << 20).unwrap();
+    let waiting = run(4, ScriptedTurn::text("Done."));
+    let freed = async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        drop(held);
+    };
+    assert_eq!(tokio::join!(waiting, freed).0.status, Some(RunStatus::Completed));
     let Some(RunStatus::Failed { error }) = run(9, ScriptedTurn::text("Done.")).await.status else {
         panic!("all were kept")
     };
-    assert!(error.contains("the answers to this run's calls") && error.contains("= 16777216"), "{error}");
+    assert!(error.contains("may keep 16777216 of them") && error.contains("= 134217728"), "{error}");
     assert_eq!(budget.reserved_bytes(), 0);
 
     let end = run(4, ScriptedTurn::calls([("ask", json!({}))])).await;
     assert_eq!(budget.reserved_bytes(), 0, "nothing is kept while it waits");
     let next = with(vec![ScriptedTurn::text("Done.")]);
     let decided = || decision("d", &end.waiting[0].call_id, json!({"ok": true}));
-    let held = budget.try_reserve(12 << 20).unwrap();
+    let held = budget.try_reserve(122 << 20).unwrap();
     let Err(HostError::Overloaded(words)) = next.decide(&end.run_id, decided()).await else {
         panic!("it was continued")
     };

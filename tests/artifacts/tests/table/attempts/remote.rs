@@ -262,8 +262,8 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     Attempt {
         party: "HTTP client",
         does: "Lets a run make call after call of a tool with long answers, which the run keeps.",
-        outcome: "The run fails at its next request to the model: overloaded. To continue it, 503 overloaded",
-        limit: "`memory_budget_bytes`",
+        outcome: "The run waits for memory and then fails before its next request to the model: overloaded. A run that waits for a person is not continued without memory: 503 overloaded",
+        limit: "an eighth of `memory_budget_bytes`",
         file: "host/tests/runs/stopping.rs",
         test: "z3_a_run_keeps_the_answers_to_its_calls_only_while_it_has_memory_for_them",
     },
