@@ -110,12 +110,13 @@ impl AnswerMemory {
     fn try_reserve(&self, budget: &MemoryBudget) -> Result<(), NoAnswerMemory> {
         let mut answers = self.lock();
         let bytes = answers.bytes;
-        match bytes {
-            _ if bytes <= SMALL_BYTES => Ok(()),
-            _ if bytes > budget.total_bytes() / ANSWERS_PART => Err(NoAnswerMemory::TooLong(bytes)),
-            _ if grow(&mut answers.held, budget, bytes) => Ok(()),
-            _ => Err(NoAnswerMemory::Busy(bytes)),
+        if bytes <= SMALL_BYTES {
+            return Ok(());
         }
+        if bytes > budget.total_bytes() / ANSWERS_PART {
+            return Err(NoAnswerMemory::TooLong(bytes));
+        }
+        grow(&mut answers.held, budget, bytes).then_some(()).ok_or(NoAnswerMemory::Busy(bytes))
     }
 
     /// Reserves memory for the counted answers, and waits for it. It does not queue for it, because runs
