@@ -2,7 +2,7 @@
 //! receivers are also told to look once a second.
 //!
 //! NOTIFY takes a lock of the whole database at commit, so it is never part of a run's commit.
-//! The first is sent at once, and those of the next millisecond as one statement.
+//! The first is sent at once, and those of the next few milliseconds as one statement.
 
 use crate::config::PostgresConfig;
 use crate::connect::{params, query, run, single};
@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 const CHANNEL: &str = "tollgate";
 /// How long notifications are collected after others were sent.
-const TOGETHER: Duration = Duration::from_millis(1);
+const TOGETHER: Duration = Duration::from_millis(5);
 /// How often receivers are woken to look, because a notification may have been lost.
 const LOOK: Duration = Duration::from_secs(1);
 /// How often the listening connection is checked, and made again after it broke.
