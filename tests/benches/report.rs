@@ -100,24 +100,25 @@ async fn payloads(sandbox: Sandbox, echoes: Vec<Echo>, payloads: &[(&str, usize)
 const MOST_COUNTING: [(f64, usize); 2] = [(5.0, 0), (10.0, 1)];
 
 async fn accounting(sandbox: Sandbox, echoes: Vec<Echo>) {
-    println!("| guest | text | governed call | counting | part of the call | goal |");
-    println!("|---|---:|---:|---:|---:|---:|");
+    println!(
+        "| guest | text | governed call | counting | part of the call | goal | check against the schema |"
+    );
+    println!("|---|---:|---:|---:|---:|---:|---:|");
     for echo in &echoes {
         let toolbox = governed::toolbox(&sandbox, &[("echo", &echo.bytes)], 1).await;
         for (goal, payload) in MOST_COUNTING {
             let (size, bytes) = PAYLOADS[payload];
             let arguments = arguments(bytes);
-            let sides = [
-                (Subject::governed(&toolbox, echo.tool, &arguments), 1),
-                (Subject::accounting(&toolbox, echo.tool, &arguments).await, 1),
-            ];
+            let [counting, check] = Subject::accounting(&toolbox, echo.tool, &arguments).await;
+            let sides = [(Subject::governed(&toolbox, echo.tool, &arguments), 1), (counting, 1), (check, 1)];
             let times = measure(&sides, SMALL).await;
             println!(
-                "| {} | {size} | {:.1} us | {:.2} us | **{:.1} %** | {goal} % |",
+                "| {} | {size} | {:.1} us | {:.2} us | **{:.1} %** | {goal} % | {:.2} us |",
                 echo.language,
                 median(&times[0]),
                 median(&times[1]),
                 median_of(&times[1], &times[0], |counting, governed| counting / governed * 100.0),
+                median(&times[2]),
             );
         }
     }

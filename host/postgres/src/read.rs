@@ -14,8 +14,8 @@ use tollgate_agent::run::{Event, StoredEvent, Thread};
 use tollgate_agent::state::{State, StateChange};
 use tollgate_store::rules::{EventRow, first_damage};
 use tollgate_store::{
-    EventPage, KeyFilter, PageLimit, Record, Remedy, RunFilter, RunOwner, RunSummary, StateRead, StoreError,
-    ThreadSize,
+    EventPage, KeyFilter, MAX_CHANGES_BYTES, PageLimit, Record, Remedy, RunFilter, RunOwner, RunSummary,
+    StateRead, StoreError, ThreadSize,
 };
 
 /// Reads a record from its text.
@@ -241,18 +241,25 @@ fn event(run_id: &Arc<str>, row: &EventRow) -> Result<Arc<StoredEvent>, StoreErr
     Ok(Arc::new(StoredEvent { run_id: Arc::clone(run_id), number: row.number, at_ms: row.at_ms, event }))
 }
 
-/// Returns up to `limit` changes of a thread after a revision, oldest first.
+/// Returns up to `limit` changes of a thread after a revision, oldest first. Fewer if they are larger than
+/// [`MAX_CHANGES_BYTES`] together.
 pub(crate) async fn changes_since(
     client: &Busy,
     thread_id: &str,
     after: u64,
     limit: usize,
 ) -> Result<Result<Vec<StateChange>, StoreError>, Error> {
-    let sql = "SELECT coalesce(c.body, e.body), c.body IS NULL FROM changes c
-        LEFT JOIN events e ON e.run = c.run AND e.number = c.number
-        WHERE c.thread = $1 AND c.revision > $2 ORDER BY c.revision LIMIT $3";
+    let sql = "SELECT body, of_event FROM (
+            SELECT coalesce(c.body, e.body) AS body, c.body IS NULL AS of_event,
+                row_number() OVER by_revision AS position,
+                sum(octet_length(coalesce(c.body, e.body))) OVER by_revision AS bytes
+            FROM changes c LEFT JOIN events e ON e.run = c.run AND e.number = c.number
+            WHERE c.thread = $1 AND c.revision > $2
+            WINDOW by_revision AS (ORDER BY c.revision ROWS UNBOUNDED PRECEDING) ORDER BY c.revision LIMIT $3) AS page
+        WHERE position = 1 OR bytes <= $4 ORDER BY position";
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let params = params![(thread_id.to_owned(), TEXT), (int8(after), INT8), (limit, INT8)];
+    let bytes = i64::try_from(MAX_CHANGES_BYTES).unwrap_or(i64::MAX);
+    let params = params![(thread_id.to_owned(), TEXT), (int8(after), INT8), (limit, INT8), (bytes, INT8)];
     let rows = query(client, sql, params).await?;
     let read = || -> Result<Vec<StateChange>, StoreError> {
         let mut changes = Vec::with_capacity(rows.len());

@@ -197,6 +197,13 @@ impl Reservation {
         }
     }
 
+    /// Adds another reservation of the same budget; one of another budget is returned to that.
+    pub fn absorb(&mut self, other: Self) {
+        if Arc::ptr_eq(self.permit.semaphore(), other.permit.semaphore()) {
+            self.permit.merge(other.permit);
+        }
+    }
+
     /// Splits off this many bytes, or all if there are fewer, as a separate reservation.
     pub(crate) fn split_off(&mut self, bytes: u64) -> Option<Reservation> {
         let units = usize::try_from(units_of(bytes)).unwrap_or(usize::MAX);
@@ -253,6 +260,9 @@ mod tests {
         assert_eq!((grown.bytes(), budget.reserved_bytes()), (8 << 10, 8 << 10));
         grown.shrink_to(1 << 30);
         assert_eq!(grown.bytes(), 8 << 10);
+        grown.absorb(budget.try_reserve(4 << 10).unwrap());
+        grown.absorb(MemoryBudget::new(64 << 10).try_reserve(4 << 10).unwrap());
+        assert_eq!((grown.bytes(), budget.reserved_bytes()), (12 << 10, 12 << 10));
     }
 
     #[tokio::test]

@@ -8,8 +8,9 @@
 
 use super::explain::explain;
 use super::process;
-use super::read::{changes_since, runs_event};
+use super::read::runs_event;
 use super::sizes::Bytes;
+use super::state::changes_since;
 use super::turns::Turns;
 use super::{SqliteStore, lock, open, reserve, store_files};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, TransactionBehavior, params};
@@ -268,8 +269,9 @@ fn remove(
             )?
             .execute(params![run.thread, change.revision.cast_signed(), record(change), run.id])?;
     }
+    let rest = "DELETE FROM changes WHERE thread = ?1 AND run = ?2";
+    connection.prepare_cached(rest)?.execute([run.thread, run.id])?;
     for delete in [
-        "DELETE FROM changes WHERE run = ?1",
         "DELETE FROM events WHERE id >= ?1 << 32 AND id < (?1 + 1) << 32",
         "DELETE FROM run_components WHERE run = ?1",
         "DELETE FROM runs WHERE id = ?1",

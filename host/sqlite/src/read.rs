@@ -122,6 +122,8 @@ struct FoundRows {
 
 /// A thread with at most this much text is read whole and cached, in bytes.
 const SMALL_THREAD_BYTES: u64 = 256 * 1024;
+/// The maximum number of messages of a cached thread.
+pub(super) const MAX_CACHED_MESSAGES: usize = 100;
 
 /// The state of a thread, as it was read.
 pub(super) enum FoundState {
@@ -173,7 +175,10 @@ impl Reader<'_> {
         self.at_once(thread_id, |found| {
             let Some((id, revision)) = found else { return Ok(FoundState::Whole(Thread::default())) };
             let mut sizes = self.state_sizes(id)?;
-            if total(&sizes) + self.message_bytes(id)? <= SMALL_THREAD_BYTES.min(max_bytes) {
+            let small = SMALL_THREAD_BYTES.min(max_bytes);
+            if total(&sizes) <= small
+                && total(&sizes).saturating_add(self.bytes_of_few_messages(id)?) <= small
+            {
                 return self.whole(id, revision).map(FoundState::Whole);
             }
             sizes.retain(|(key, _)| wanted.matches(key));
@@ -224,6 +229,18 @@ impl Reader<'_> {
             .prepare_cached(sum)
             .and_then(|mut sum| sum.query_row([thread], |row| row.get::<_, i64>(0)));
         Ok(sum.map_err(|e| self.explain(&e))?.cast_unsigned())
+    }
+
+    /// Returns the size of a conversation, or [`u64::MAX`] if it has too many messages to be cached.
+    fn bytes_of_few_messages(&self, thread: i64) -> Result<u64, StoreError> {
+        let sum = "SELECT count(*), coalesce(sum(bytes), 0) FROM
+            (SELECT octet_length(body) AS bytes FROM messages WHERE id >= ?1 << 32 AND id < (?1 + 1) << 32 LIMIT ?2)";
+        let limit = i64::try_from(MAX_CACHED_MESSAGES + 1).unwrap_or(i64::MAX);
+        let sum = self.connection.prepare_cached(sum).and_then(|mut sum| {
+            sum.query_row(params![thread, limit], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?)))
+        });
+        let (count, bytes) = sum.map_err(|e| self.explain(&e))?;
+        Ok(if count < limit { bytes.cast_unsigned() } else { u64::MAX })
     }
 
     fn messages(&self, thread: i64) -> Result<Vec<Message>, StoreError> {
@@ -391,7 +408,8 @@ impl Reader<'_> {
                 .prepare_cached(find)?
                 .query_row([thread_id], |row| row.get::<_, i64>(0))
                 .optional()?;
-            thread.map_or(Ok(Vec::new()), |thread| changes_since(self.connection, thread, after, limit))
+            thread
+                .map_or(Ok(Vec::new()), |thread| state::changes_since(self.connection, thread, after, limit))
         };
         query().map_err(|e| self.explain(&e))
     }
@@ -563,35 +581,6 @@ pub(super) fn runs_event(connection: &Connection, run: i64, number: u64) -> rusq
         .query_row(params![run, number.cast_signed()], |row| row.get::<_, String>(0))
         .optional()?;
     body.map(|body| json::from_record(&body).map_err(unreadable)).transpose()
-}
-
-/// Returns up to `limit` changes of a thread after a revision, oldest first.
-pub(super) fn changes_since(
-    connection: &Connection,
-    thread: i64,
-    revision: u64,
-    limit: usize,
-) -> rusqlite::Result<Vec<StateChange>> {
-    let mut statement = connection.prepare_cached(
-        "SELECT coalesce(c.body, e.body), c.body IS NULL FROM changes c
-         LEFT JOIN events e ON e.id = (c.run << 32) | c.number
-         WHERE c.thread = ?1 AND c.revision > ?2 ORDER BY c.revision LIMIT ?3",
-    )?;
-    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let rows = statement.query_map(params![thread, revision.cast_signed(), limit], |row| {
-        Ok((row.get::<_, String>(0)?, row.get::<_, bool>(1)?))
-    })?;
-    let mut changes = Vec::new();
-    for row in rows {
-        let (body, of_event) = row?;
-        if of_event {
-            let event: Event = json::from_record(&body).map_err(unreadable)?;
-            changes.extend(event.change().cloned());
-        } else {
-            changes.push(json::from_record(&body).map_err(unreadable)?);
-        }
-    }
-    Ok(changes)
 }
 
 fn unreadable(why: json::JsonError) -> rusqlite::Error {

@@ -1,4 +1,4 @@
-//! The values of a thread's keys in SQLite.
+//! The values of a thread's keys in SQLite, and their changes.
 //!
 //! An update is folded into the stored value if the value is small, or if its pending updates
 //! have grown as large as it was when last written. Any other update becomes a row beside the
@@ -11,8 +11,10 @@ use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::Arc;
 use tollgate_agent::json;
+use tollgate_agent::run::Event;
 use tollgate_agent::state::key::owner_of;
 use tollgate_agent::state::{KeyScope, KeyUpdate, Reducer, StateChange};
+use tollgate_store::MAX_CHANGES_BYTES;
 
 /// A value up to this size is rewritten with each update.
 const SMALL_BYTES: i64 = 4 * 1024;
@@ -146,7 +148,10 @@ fn set(
     before: Option<Size>,
 ) -> rusqlite::Result<()> {
     connection
-        .prepare_cached("INSERT OR REPLACE INTO state (thread, key, value) VALUES (?1, ?2, ?3)")?
+        .prepare_cached(
+            "INSERT INTO state (thread, key, value) VALUES (?1, ?2, ?3)
+             ON CONFLICT (thread, key) DO UPDATE SET value = excluded.value",
+        )?
         .execute(params![thread, key, value.to_string()])?;
     if before.is_some_and(|before| before.updates > 0) {
         for table in ["state_updates", "state_sizes"] {
@@ -202,6 +207,40 @@ pub(super) fn read_keys(
 ) -> rusqlite::Result<Vec<(String, Value)>> {
     let value = |key: String| Ok(value_of(connection, thread, &key)?.map(|value| (key, value)));
     keys.filter_map(|key| value(key).transpose()).collect()
+}
+
+/// Returns up to `limit` changes of a thread after a revision, oldest first. Fewer if they are larger than
+/// [`MAX_CHANGES_BYTES`] together.
+pub(super) fn changes_since(
+    connection: &Connection,
+    thread: i64,
+    revision: u64,
+    limit: usize,
+) -> rusqlite::Result<Vec<StateChange>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT coalesce(c.body, e.body), c.body IS NULL FROM changes c
+         LEFT JOIN events e ON e.id = (c.run << 32) | c.number
+         WHERE c.thread = ?1 AND c.revision > ?2 ORDER BY c.revision LIMIT ?3",
+    )?;
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let rows = statement.query_map(params![thread, revision.cast_signed(), limit], |row| {
+        Ok((row.get::<_, String>(0)?, row.get::<_, bool>(1)?))
+    })?;
+    let (mut changes, mut bytes) = (Vec::new(), 0);
+    for row in rows {
+        let (body, of_event) = row?;
+        bytes += body.len();
+        if bytes > MAX_CHANGES_BYTES && !changes.is_empty() {
+            break;
+        }
+        if of_event {
+            let event: Event = json::from_record(&body).map_err(unreadable)?;
+            changes.extend(event.change().cloned());
+        } else {
+            changes.push(json::from_record(&body).map_err(unreadable)?);
+        }
+    }
+    Ok(changes)
 }
 
 fn fold_row(value: &mut Value, reducer: &str, body: &str) -> rusqlite::Result<()> {

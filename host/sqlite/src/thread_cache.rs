@@ -3,6 +3,7 @@
 
 use super::job::{Job, JobResult};
 use super::open::{BUSY_TIMEOUT, allow_checkpoint};
+use super::read::MAX_CACHED_MESSAGES;
 use rusqlite::Connection;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -12,9 +13,8 @@ use tollgate_agent::run::Thread;
 use tollgate_agent::state::{KeyScope, StateChange};
 use tollgate_store::CommitError;
 
-/// The maximum number of cached threads, and of messages per thread.
+/// The maximum number of cached threads.
 const MAX_THREADS: usize = 32;
-const MAX_MESSAGES: usize = 100;
 /// The maximum size of the states and of the messages of all cached threads together, in bytes.
 const MAX_STATE_BYTES: usize = 16 * 1024 * 1024;
 const MAX_MESSAGE_BYTES: usize = 16 * 1024 * 1024;
@@ -83,7 +83,7 @@ impl ThreadCache {
 
     /// Caches a thread that was read after [`get`](Self::get) missed it.
     pub(super) fn learn(&self, thread_id: &str, thread: &Thread, before: &HeadBefore) {
-        if thread.messages.len() > MAX_MESSAGES {
+        if thread.messages.len() > MAX_CACHED_MESSAGES {
             return;
         }
         let message_bytes = written_bytes(&*thread.messages);

@@ -2,7 +2,6 @@
 
 use super::job::{Job, JobResult, PreparedCommit};
 use super::process::Process;
-use super::read::changes_since;
 use super::recent_keys::RecentKeys;
 use super::sizes::{Bytes, Sizes};
 use super::state;
@@ -200,7 +199,7 @@ fn stored_let_by(
     permits: impl Fn(&WrittenKeys) -> bool,
 ) -> rusqlite::Result<bool> {
     loop {
-        let page = changes_since(connection, thread, after, CHANGES_AT_ONCE)?;
+        let page = state::changes_since(connection, thread, after, CHANGES_AT_ONCE)?;
         let Some(last) = page.last() else { return Ok(true) };
         after = last.revision;
         if !page.iter().map(WrittenKeys::of).all(|missed| permits(&missed)) {

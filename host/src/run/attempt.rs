@@ -266,7 +266,7 @@ async fn pause(pause_ms: u64, cancel: &CancellationToken) {
     let _ = cancel.run_until_cancelled(tokio::time::sleep(Duration::from_millis(pause_ms))).await;
 }
 
-/// The host memory held by outcomes that are not committed yet.
+/// The host memory held by outcomes of calls in flight, and until their commit.
 #[derive(Clone, Default)]
 pub(super) struct Outcomes(Arc<Mutex<Vec<Arc<Reservation>>>>);
 
@@ -283,9 +283,9 @@ impl Outcomes {
         (!all.is_empty()).then(|| Arc::new(all) as Arc<dyn Any + Send + Sync>)
     }
 
-    /// Releases the memory once the outcomes are committed or dropped.
-    pub(super) fn release(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    /// Returns the memory once the outcomes are committed or dropped.
+    pub(super) fn release(&self) -> Vec<Arc<Reservation>> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 

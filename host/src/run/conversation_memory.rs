@@ -81,7 +81,11 @@ pub(super) struct AnswerMemory(Arc<Mutex<CountedAnswers>>);
 struct CountedAnswers {
     /// The number of messages of the conversation that were counted.
     counted: usize,
+    /// The size of the answers among them, in bytes.
     bytes: u64,
+    /// The size of the ends of calls whose turn is not complete, in bytes. The conversation has no answers
+    /// to them yet.
+    ended_bytes: u64,
     held: Option<Reservation>,
 }
 
@@ -97,26 +101,45 @@ enum NoAnswerMemory {
 impl AnswerMemory {
     /// Begins after this many messages, whose memory is reserved elsewhere.
     pub(super) fn after(counted: usize) -> Self {
-        Self(Arc::new(Mutex::new(CountedAnswers { counted, bytes: 0, held: None })))
+        Self(Arc::new(Mutex::new(CountedAnswers { counted, bytes: 0, ended_bytes: 0, held: None })))
     }
 
-    /// Counts the answers that were added to the conversation since the last time.
-    pub(super) fn count(&self, messages: &[Message]) {
+    /// Counts what an event added to the conversation, which has these messages now.
+    pub(super) fn count(&self, event: &Event, messages: &[Message]) {
         let mut answers = self.lock();
-        answers.bytes += memory_of_answers(messages.get(answers.counted..).unwrap_or_default());
+        if let Event::CallFinished(finished) = event {
+            answers.ended_bytes += written_bytes(&finished.end) as u64;
+        }
+        let added = messages.get(answers.counted..).unwrap_or_default();
+        if added.iter().any(|message| matches!(message, Message::Answer(_))) {
+            answers.ended_bytes = 0;
+        }
+        answers.bytes += memory_of_answers(added);
         answers.counted = messages.len();
+    }
+
+    /// Keeps as much of the memory of ended calls as their answers need, and returns the rest. Calls that
+    /// reserved none are charged if memory is free, and otherwise before the next request to the model.
+    pub(super) fn take_over(&self, outcomes: Vec<Arc<Reservation>>, budget: &MemoryBudget) {
+        let mut answers = self.lock();
+        if answers.needed() > 0 {
+            for memory in outcomes.into_iter().filter_map(Arc::into_inner) {
+                match &mut answers.held {
+                    Some(held) => held.absorb(memory),
+                    None => answers.held = Some(memory),
+                }
+            }
+        }
+        answers.fit(budget);
     }
 
     fn try_reserve(&self, budget: &MemoryBudget) -> Result<(), NoAnswerMemory> {
         let mut answers = self.lock();
-        let bytes = answers.bytes;
-        if bytes <= SMALL_BYTES {
-            return Ok(());
-        }
+        let bytes = answers.needed();
         if bytes > budget.total_bytes() / ANSWERS_PART {
             return Err(NoAnswerMemory::TooLong(bytes));
         }
-        grow(&mut answers.held, budget, bytes).then_some(()).ok_or(NoAnswerMemory::Busy(bytes))
+        answers.fit(budget).then_some(()).ok_or(NoAnswerMemory::Busy(bytes))
     }
 
     /// Reserves memory for the counted answers, and waits for it. It does not queue for it, because runs
@@ -140,6 +163,28 @@ impl AnswerMemory {
 
     fn lock(&self) -> MutexGuard<'_, CountedAnswers> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl CountedAnswers {
+    /// Returns the memory that the answers need, in bytes. A few small ones need none.
+    fn needed(&self) -> u64 {
+        let bytes = self.bytes + self.ended_bytes;
+        if bytes <= SMALL_BYTES { 0 } else { bytes }
+    }
+
+    /// Reserves what is missing, and returns what is not needed. Returns `false` if memory is not free.
+    fn fit(&mut self, budget: &MemoryBudget) -> bool {
+        let bytes = self.needed();
+        if bytes == 0 {
+            self.held = None;
+            return true;
+        }
+        let fits = grow(&mut self.held, budget, bytes);
+        if let Some(held) = &mut self.held {
+            held.shrink_to(bytes);
+        }
+        fits
     }
 }
 
@@ -183,7 +228,7 @@ impl ConversationMemory {
             _ => 0,
         };
         let held = self.replies.as_ref().map_or(0, Reservation::bytes);
-        self.answers.count(messages);
+        self.answers.count(event, messages);
         // A run with too many answers is not refused forever: it fails at its next request to the model.
         let is_busy = matches!(self.answers.try_reserve(budget), Err(NoAnswerMemory::Busy(_)));
         !is_busy && (reply == 0 || grow(&mut self.replies, budget, held + reply))

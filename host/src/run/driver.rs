@@ -217,7 +217,7 @@ impl Driver {
             };
             self.accept(input).await?;
             if self.work.is_empty() {
-                self.outcomes.release();
+                self.answers.take_over(self.outcomes.release(), &self.parts.services.memory_budget);
             }
         }
         if self.run.is_finished() {
@@ -431,6 +431,9 @@ impl Driver {
 
     pub(super) fn apply(&mut self, event: &Event) -> Result<(), RunError> {
         self.run.apply(event).map_err(|e| RunError::new(e.to_string()))?;
+        if !self.is_direct() {
+            self.answers.count(event, self.run.messages());
+        }
         match event {
             Event::CallFinished(finished) => self.last_call = Some(Arc::clone(finished)),
             Event::RunFinished { text, .. } => self.end_text.clone_from(text),

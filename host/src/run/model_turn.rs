@@ -49,7 +49,6 @@ impl Driver {
     }
 
     pub(super) fn ask_model(&mut self, number: u32) -> BoxFuture<'static, Input> {
-        self.answers.count(self.run.messages());
         let answers = self.answers.clone();
         let request = self.request();
         let store = Arc::clone(&self.parts.services.store);

@@ -59,7 +59,9 @@ pub use runs::{
     MAX_THREAD_RUNS, Record, RunFilter, RunOwner, RunSummary, SHORT_ID_CHARS, ThreadFilter, ThreadSummary,
     short_id,
 };
-pub use state_store::{KeyFilter, StateRead, StateStore, ThreadSize, restore_state, whole_state};
+pub use state_store::{
+    KeyFilter, MAX_CHANGES_BYTES, StateRead, StateStore, ThreadSize, restore_state, whole_state,
+};
 pub use upkeep::{BlockingRun, CopySource, DamagedRun, PruneOptions, PruneReport, VerifyReport};
 pub use volatile::{PendingValues, VolatileValues, volatile_updates};
 

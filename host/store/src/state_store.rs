@@ -7,6 +7,11 @@ use tollgate_agent::run::Thread;
 use tollgate_agent::state::key::owner_of;
 use tollgate_agent::state::{KeyUpdate, State, StateChange};
 
+/// A reader gets at most this much text of changes at once, in bytes, unless one change alone has more. The
+/// text of a change is that of the event that contains it.
+/// A store in memory may return more, because it shares its changes with the reader.
+pub const MAX_CHANGES_BYTES: usize = 1024 * 1024;
+
 /// The keys of a thread's state that a reader needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeyFilter {
@@ -86,8 +91,9 @@ pub trait StateStore: Send + Sync {
         max_bytes: u64,
     ) -> Result<StateRead, StoreError>;
 
-    /// Returns up to `limit` changes of a thread's state after a revision, oldest first. For keys
-    /// that do not persist, they contain what the store kept.
+    /// Returns up to `limit` changes of a thread's state after a revision, oldest first, and fewer if
+    /// they are larger than [`MAX_CHANGES_BYTES`] together. For keys that do not persist, they contain
+    /// what the store kept.
     ///
     /// # Errors
     /// The store cannot be read.

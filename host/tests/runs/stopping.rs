@@ -144,6 +144,29 @@ async fn z3_a_run_continues_only_if_there_is_memory_for_the_long_replies_in_its_
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn z3_the_answers_of_a_turn_take_memory_before_it_is_complete() {
+    const ANSWER: usize = 250 << 10;
+    let budget = MemoryBudget::new(128 << 20);
+    let seen = Arc::new(AtomicU64::new(0));
+    let (seen_last, of_tool) = (Arc::clone(&seen), budget.clone());
+    let long = FnTool::new("long", "long", "Answers at length.", move |_: Value, _| {
+        seen_last.store(of_tool.reserved_bytes(), Relaxed);
+        async { "x".repeat(ANSWER) }
+    });
+    let turn = ScriptedTurn::calls((0..8).map(|n| ("long", json!({ "n": n }))));
+    let limits = RunLimits { concurrency: 1, ..RunLimits::default() };
+    let agent = Agent::new("default", ScriptedModel::new(vec![turn, ScriptedTurn::text("Done.")]));
+    let agent = agent.with_tools(["*"]).with_limits(limits);
+    let host = Host::builder().tool(long).agent(agent).memory_budget(budget.clone());
+    let end =
+        host.build().unwrap().run(RunRequest::new("default", "go")).await.unwrap().wait().await.unwrap();
+    assert_eq!(end.status, Some(RunStatus::Completed));
+    let of_earlier_calls = 7 * ANSWER as u64;
+    assert!(seen.load(Relaxed) >= of_earlier_calls, "{seen:?} during the last call");
+    assert_eq!(budget.reserved_bytes(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn z3_a_run_keeps_the_answers_to_its_calls_only_while_it_has_memory_for_them() {
     const ANSWER: usize = 250 << 10;
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());

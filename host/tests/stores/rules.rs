@@ -189,6 +189,27 @@ with_each_store! {
         assert!(store.changes("nobody", 0, 10).await.unwrap().is_empty());
     }
 
+    async fn z3_large_changes_are_read_in_parts(at: StoreAt) {
+        let store = at.open();
+        let value = "x".repeat(700 * 1024);
+        for revision in 1..=3 {
+            let (run, event) = (format!("r{revision}"), appended(revision, "k.list", &value));
+            store.commit(commit(&run, 0, vec![started(&run), event])).await.unwrap();
+        }
+        let (mut revisions, mut most) = (Vec::new(), 0);
+        loop {
+            let changes = store.changes("t", revisions.last().copied().unwrap_or_default(), 10).await.unwrap();
+            if changes.is_empty() {
+                break;
+            }
+            most = most.max(changes.len());
+            revisions.extend(changes.iter().map(|change| change.revision));
+        }
+        assert_eq!(revisions, [1, 2, 3]);
+        // Two of them are larger than `MAX_CHANGES_BYTES`.
+        assert!(!at.is_durable() || most == 1, "{most} at once");
+    }
+
     async fn s8_state_can_be_restored(store: StoreAt) {
         let store = store.open();
         store.commit(commit("r1", 0, vec![started("r1"), changed(1, 10)])).await.unwrap();

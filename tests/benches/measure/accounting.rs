@@ -1,6 +1,5 @@
 //! The cost of counting: everything that one governed call does only to bound the work of the host, done by
-//! itself. It is more than what was added for this purpose, because the check against the schema
-//! and the reservation of the guest's memory would be needed without it.
+//! itself. The check against the schema would be needed without limits too, so it is measured separately.
 
 use super::governed;
 use serde_json::Value;
@@ -57,7 +56,6 @@ impl Accounting {
     pub(crate) fn count(&self) -> usize {
         let guest = self.budget.try_reserve(self.memory_bytes).unwrap();
         let arguments = self.measured(&self.arguments).map(|bytes| self.budget.try_reserve(bytes).unwrap());
-        let violations = self.schema.violations(&self.value).len();
         let mut held = self.budget.try_reserve(0).unwrap();
         if let Some(bytes) = self.measured(&self.result) {
             assert!(held.try_grow(bytes));
@@ -67,7 +65,12 @@ impl Accounting {
             self.boundary.fetch_add(self.result.len() as u64, Relaxed);
         }
         let record: usize = self.events.iter().map(json::written_bytes).sum();
-        violations + record + usize::from(arguments.is_some()) + usize::from(guest.bytes() > 0)
+        record + usize::from(arguments.is_some()) + usize::from(guest.bytes() > 0)
+    }
+
+    /// Checks the arguments against the schema once. Returns the number of violations.
+    pub(crate) fn check(&self) -> usize {
+        self.schema.violations(&self.value).len()
     }
 
     /// Returns the bytes that a text is charged with, if it is measured.

@@ -21,6 +21,7 @@ enum Side {
     Floor(Floor),
     Governed(Toolbox),
     Accounting(Arc<Accounting>),
+    Check(Arc<Accounting>),
 }
 
 impl Subject {
@@ -34,16 +35,21 @@ impl Subject {
         Self { side: Side::Governed(toolbox.clone()), tool, arguments: Arc::from(arguments) }
     }
 
-    /// Returns a subject that only counts what a governed call counts.
-    pub(crate) async fn accounting(toolbox: &Toolbox, tool: &'static str, arguments: &str) -> Self {
-        let accounting = Accounting::of_call(toolbox, tool, arguments).await;
-        Self { side: Side::Accounting(Arc::new(accounting)), tool, arguments: Arc::from(arguments) }
+    /// Returns a subject that only counts what a governed call counts, and one that only checks its
+    /// arguments.
+    pub(crate) async fn accounting(toolbox: &Toolbox, tool: &'static str, arguments: &str) -> [Self; 2] {
+        let accounting = Arc::new(Accounting::of_call(toolbox, tool, arguments).await);
+        [Side::Accounting(Arc::clone(&accounting)), Side::Check(accounting)].map(|side| Self {
+            side,
+            tool,
+            arguments: Arc::from(arguments),
+        })
     }
 
     /// Returns the microseconds per call when `tasks` parallel tasks make `calls` calls each.
     async fn round(&self, calls: usize, tasks: usize) -> f64 {
         let host = match &self.side {
-            Side::Floor(_) | Side::Accounting(_) => None,
+            Side::Floor(_) | Side::Accounting(_) | Side::Check(_) => None,
             Side::Governed(toolbox) => Some(governed::host(toolbox)),
         };
         let began = Instant::now();
@@ -68,6 +74,7 @@ impl Subject {
         match (&self.side, host) {
             (Side::Floor(floor), _) => floor.call(&self.arguments).await,
             (Side::Accounting(accounting), _) => accounting.count(),
+            (Side::Check(accounting), _) => accounting.check(),
             (Side::Governed(_), Some(host)) => governed::call(host, self.tool, &self.arguments).await,
             (Side::Governed(_), None) => 0,
         }

@@ -1,24 +1,19 @@
-//! Narrates a run while a person follows it: turns, calls, gates, reports, results, state.
+//! Narrates a run while a person follows it: its events, and what its tools report meanwhile.
 //!
 //! The answer goes to standard output, everything else to standard error. If standard output is for
 //! a program, every event goes there as a line of JSON.
 
-use crate::render::event_words::{
-    LINE_CHARS, call, call_end, child_end, child_start, conflict, ended_tool, failed_attempt, name, transfer,
-    verdict,
-};
 use crate::render::powers::command_to_grant;
-use crate::render::usage::{call_usage, run_usage};
-use crate::terminal::output::{BAD, BOLD, DIM, WAITS};
-use crate::terminal::text::{shown, shown_line, shown_marked};
+use crate::render::run_lines::{LINE_CHARS, Line, RunLines, View, call, ended, ended_tool, name};
+use crate::render::usage::run_usage;
+use crate::terminal::output::{BAD, DIM, WAITS};
+use crate::terminal::text::{shown, shown_line};
 use crate::terminal::{Exit, Output, quantity};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use tollgate::run::{ChildUpdate, LiveContent, RunEnd, RunUpdate};
 use tollgate_agent::code::Code;
-use tollgate_agent::gate::{GateVerdict, Verdict};
 use tollgate_agent::question::MARK;
-use tollgate_agent::run::event::{CheckedCall, FinishedCall, SuspendedCall};
 use tollgate_agent::run::{Event, RunStatus, StoredEvent};
 use tollgate_sandbox::{ProgressStatus, Report};
 
@@ -26,14 +21,16 @@ use tollgate_sandbox::{ProgressStatus, Report};
 pub(crate) struct Narrator<'a> {
     output: &'a Output,
     reports_only: bool,
-    tools: HashMap<String, String>,
+    lines: RunLines,
     /// The components of the calls, by call id.
     components: HashMap<String, String>,
     last_report: String,
     /// Text of the current turn that has already been shown.
     streamed: String,
-    /// How much a conversation shows; `None` for a single run.
-    conversation: Option<Conversation>,
+    /// Whether the model's reasoning is shown in full, in a conversation.
+    shows_reasoning: bool,
+    /// Whether the current turn's reasoning has been announced.
+    is_thinking: bool,
     /// The calls that ran when the process of the run ended.
     interrupted: HashSet<String>,
     /// The tool of the last call that the host had no room for; a child may have made it. The limit of a
@@ -41,24 +38,17 @@ pub(crate) struct Narrator<'a> {
     overloaded: Option<String>,
 }
 
-/// The settings for narrating a conversation at the terminal.
-#[derive(Debug, Clone, Copy)]
-struct Conversation {
-    shows_reasoning: bool,
-    /// Whether the current turn's reasoning has been announced.
-    is_thinking: bool,
-}
-
 impl<'a> Narrator<'a> {
     pub(crate) fn new(output: &'a Output) -> Self {
         Self {
             output,
             reports_only: false,
-            tools: HashMap::new(),
+            lines: RunLines::new(View::Live),
             components: HashMap::new(),
             last_report: String::new(),
             streamed: String::new(),
-            conversation: None,
+            shows_reasoning: false,
+            is_thinking: false,
             interrupted: HashSet::new(),
             overloaded: None,
         }
@@ -73,9 +63,7 @@ impl<'a> Narrator<'a> {
     pub(crate) fn resuming(mut self, record: &[Arc<StoredEvent>]) -> Self {
         for stored in record {
             match &stored.event {
-                Event::CallProposed(proposed) => {
-                    self.tools.insert(proposed.call_id.to_string(), name(&proposed.tool_name));
-                }
+                Event::CallProposed(proposed) => self.lines.note(proposed),
                 Event::CallStarted { call_id, .. } => drop(self.interrupted.insert(call_id.to_string())),
                 Event::CallReturned { call_id, .. } | Event::CallRetried { call_id, .. } => {
                     self.interrupted.remove(call_id.as_str());
@@ -91,8 +79,12 @@ impl<'a> Narrator<'a> {
     /// Narrates a conversation: no headings of turns, no usage and no gates that allow, and the model's
     /// reasoning in full or as one line.
     pub(crate) fn in_a_conversation(mut self, shows_reasoning: bool) -> Self {
-        self.conversation = Some(Conversation { shows_reasoning, is_thinking: false });
+        (self.lines, self.shows_reasoning) = (RunLines::new(View::Conversation), shows_reasoning);
         self
+    }
+
+    fn is_conversation(&self) -> bool {
+        self.lines.view() == View::Conversation
     }
 
     /// Narrates only the tools' reports, for a call whose result is shown separately.
@@ -145,19 +137,26 @@ impl<'a> Narrator<'a> {
         if self.streamed.trim() != shown(&end.text).trim() {
             self.output.line(&shown(&end.text));
         }
-        if let Some(words) = how_it_ended(end) {
-            self.output.say(&words);
+        match &end.status {
+            Some(RunStatus::Completed) => {}
+            Some(status) => self.output.say(&ended(status)),
+            None => {
+                let decisions = quantity::count(end.waiting.len() as u64, "decision");
+                self.output.say(&format!("{WAITS}the run waits for {decisions}{WAITS:#}"));
+            }
         }
-        if self.conversation.is_none() {
+        if !self.is_conversation() {
             self.output.hint(&format!("{DIM}{}{DIM:#}", run_usage(&end.usage)));
         }
     }
 
     /// Shows a piece of the model's reasoning in a conversation, or that there is some.
     fn reasoning(&mut self, text: &str) {
-        let Some(conversation) = &mut self.conversation else { return };
-        let is_first = !std::mem::replace(&mut conversation.is_thinking, true);
-        match (conversation.shows_reasoning, is_first) {
+        if !self.is_conversation() {
+            return;
+        }
+        let is_first = !std::mem::replace(&mut self.is_thinking, true);
+        match (self.shows_reasoning, is_first) {
             (true, _) => self.output.prompt(&format!("{DIM}{}{DIM:#}", shown(text))),
             (false, true) => self.output.hint(&format!("{DIM}thinking ...{DIM:#}")),
             (false, false) => {}
@@ -166,48 +165,30 @@ impl<'a> Narrator<'a> {
 
     /// Ends the lines of reasoning before the answer.
     fn end_reasoning(&mut self) {
-        if let Some(conversation) = &mut self.conversation
-            && std::mem::take(&mut conversation.is_thinking)
-            && conversation.shows_reasoning
-        {
+        if std::mem::take(&mut self.is_thinking) && self.shows_reasoning {
             self.output.prompt("\n");
         }
     }
 
     fn event(&mut self, event: &Event) {
         match event {
-            Event::StepStarted { step } => {
-                self.streamed.clear();
-                if self.conversation.is_none() {
-                    self.say(&format!("{BOLD}turn {step}{BOLD:#}"));
-                }
-            }
+            Event::StepStarted { .. } => self.streamed.clear(),
             Event::ModelReplied { reply, .. } => {
-                self.replied(&reply.message.text, !reply.message.calls.is_empty())
+                self.replied(&reply.message.text, !reply.message.calls.is_empty());
             }
-            Event::CallProposed(proposed) => self.proposed(proposed),
-            Event::CallGated { call_id, verdicts } => self.gated(call_id, verdicts),
             Event::CallStarted { call_id, attempt, .. } if self.interrupted.remove(call_id.as_str()) => {
-                let name = self.tools.get(call_id.as_str()).map_or(call_id.as_str(), String::as_str);
-                let words = format!("the process had ended; `{name}` runs again (attempt {attempt})");
-                self.say(&format!("  {WAITS}{words}{WAITS:#}"));
-            }
-            Event::CallRetried { call_id, fault, attempt, .. } => {
-                self.say_of(call_id, &format!("{}; retrying", failed_attempt(*attempt, fault)));
-            }
-            Event::CallConflicted { call_id, key, .. } => self.say_of(call_id, &conflict(key)),
-            Event::CallFinished(finished) => self.finished(finished),
-            Event::CallSuspended(suspended) => self.suspended(suspended),
-            Event::ChildStarted { call_id, agent_id, child_run_id, .. } => {
-                self.say_of(call_id, &child_start(agent_id, child_run_id));
-            }
-            Event::ChildFinished { call_id, status, steps, .. } => {
-                self.say_of(call_id, &child_end(status, *steps));
-            }
-            Event::Transferred { from, agent, .. } => {
-                self.say(&format!("  {}", transfer(from, &agent.view.id)));
+                let tool = self.lines.tool(call_id).unwrap_or(call_id);
+                let words = format!("the process had ended; `{tool}` runs again (attempt {attempt})");
+                self.say(&format!("{WAITS}{words}{WAITS:#}"));
+                return;
             }
             _ => {}
+        }
+        for line in self.lines.of(event) {
+            match line {
+                Line::Heading(words) => self.output.hint(&words),
+                Line::Below(words) => self.say(&words),
+            }
         }
     }
 
@@ -268,48 +249,8 @@ impl<'a> Narrator<'a> {
     fn replied(&mut self, text: &str, goes_on: bool) {
         self.end_line();
         if self.streamed.is_empty() && goes_on && !text.trim().is_empty() {
-            self.say(&format!("  {}", shown(text).trim().replace('\n', "\n  ")));
+            self.say(&shown(text).trim().replace('\n', "\n  "));
         }
-    }
-
-    fn proposed(&mut self, proposed: &CheckedCall) {
-        self.tools.insert(proposed.call_id.to_string(), name(&proposed.tool_name));
-        self.say(&format!("  {}", call(proposed)));
-    }
-
-    /// Shows the verdicts of the gates, in a conversation only those that hold the call back. A gate that
-    /// asks is shown with its question.
-    fn gated(&self, call_id: &str, verdicts: &[GateVerdict]) {
-        for recorded in verdicts {
-            match &recorded.verdict {
-                Verdict::Suspend(_) => continue,
-                Verdict::Allow if self.conversation.is_some() => continue,
-                _ => {}
-            }
-            let (style, words) = verdict(&recorded.verdict);
-            self.say_of(call_id, &format!("{style}gate {} {words}{style:#}", name(&recorded.gate)));
-        }
-    }
-
-    fn finished(&self, finished: &FinishedCall) {
-        let (tool, words) = call_end(&finished.tool_name, &finished.end);
-        self.say(&format!("  {tool} {words} {DIM}({}){DIM:#}", call_usage(&finished.usage)));
-        if let Some(change) = &finished.change {
-            let keys: Vec<&str> = change.updates.iter().map(|update| &*update.key).collect();
-            let keys = shown_line(&keys.join(", "), 2 * LINE_CHARS);
-            let words = format!("state committed: {keys}, revision {}", change.revision);
-            self.say(&format!("    {words}"));
-        }
-    }
-
-    /// Shows who asks. In a conversation, the question itself follows.
-    fn suspended(&self, suspended: &SuspendedCall) {
-        if self.conversation.is_some() {
-            return;
-        }
-        let asks = suspended.gate.as_ref().unwrap_or(&suspended.tool_name);
-        let words = shown_line(&suspended.ticket.message, 2 * LINE_CHARS);
-        self.say(&format!("  {WAITS}? {} asks:{WAITS:#} {words}", name(asks)));
     }
 
     fn report(&mut self, call_id: &str, report: &Report) {
@@ -339,15 +280,12 @@ impl<'a> Narrator<'a> {
     }
 
     fn say_of(&self, call_id: &str, words: &str) {
-        match self.tools.get(call_id).filter(|_| self.tools.len() > 1) {
-            Some(name) => self.say(&format!("    {DIM}{name}{DIM:#} {words}")),
-            None => self.say(&format!("    {words}")),
-        }
+        self.say(&self.lines.about(call_id, words));
     }
 
-    /// Prints a line to standard error.
+    /// Prints a line below the heading of its turn to standard error.
     fn say(&self, words: &str) {
-        self.output.hint(words);
+        self.output.hint(&format!("  {words}"));
     }
 
     fn end_line(&self) {
@@ -378,23 +316,6 @@ pub(crate) fn outcome(end: &RunEnd) -> Exit {
         Some(RunStatus::Completed) => Exit::Done,
         Some(_) => Exit::Failed,
     }
-}
-
-fn how_it_ended(end: &RunEnd) -> Option<String> {
-    let words = match &end.status {
-        Some(RunStatus::Completed) => return None,
-        Some(RunStatus::Blocked { reason }) => format!("{BAD}blocked:{BAD:#} {}", shown_marked(reason)),
-        Some(RunStatus::Stopped { limit }) => format!(
-            "{BAD}stopped:{BAD:#} it reached its limit `{limit}`; change it in [limits], or in [agents.ID.limits], of tollgate.toml"
-        ),
-        Some(RunStatus::Cancelled { reason }) => format!("{BAD}cancelled:{BAD:#} {}", shown_marked(reason)),
-        Some(RunStatus::Failed { error }) => format!("{BAD}failed:{BAD:#} {}", shown_marked(error)),
-        None => format!(
-            "{WAITS}the run waits for {}{WAITS:#}",
-            quantity::count(end.waiting.len() as u64, "decision")
-        ),
-    };
-    Some(words)
 }
 
 /// The phase of a call as words before its message; empty for a call that simply runs.

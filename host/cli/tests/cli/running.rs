@@ -24,7 +24,11 @@ fn place() -> Place {
 fn the_answer_goes_to_standard_output_and_the_rest_beside_it() {
     let said = place().type_in(&["run", "What does it say?"]).ends_with(0);
     assert_eq!(said.stdout, "It said mountain.\n");
-    said.says("turn 1").says("→ echo").says("gate tool-list allows").says("✓ echo").says("2 turns, 1 call");
+    said.says("turn 1")
+        .says("→ echo")
+        .says("let through by gate tool-list")
+        .says("✓ echo")
+        .says("2 turns, 1 call");
 }
 
 #[test]

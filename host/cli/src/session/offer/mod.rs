@@ -103,9 +103,8 @@ impl Offer {
         });
         let verdict = config.trust.judge(&fetched.origin, &fetched.evidence, named.signer, recorded)?;
         let file = match (named_file, &before) {
-            (Some(name), _) => format!("{name}.wasm"),
             (None, Some(before)) => before.file.clone(),
-            (None, None) => format!("{}.wasm", descriptor.id),
+            (name, _) => format!("{}.wasm", name.unwrap_or(&descriptor.id)),
         };
         let entry = entry(&fetched, &descriptor.id, file, &surface, &verdict)?;
         lock.clone().set(entry.clone())?;

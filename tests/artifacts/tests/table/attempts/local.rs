@@ -229,6 +229,22 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         party: "component",
+        does: "Stores megabytes of state, so that each later call of its thread reads them to find its own key.",
+        outcome: "Lookups read keys only.",
+        limit: "rule",
+        file: "host/sqlite/src/open.rs",
+        test: "z3_no_lookup_reads_the_values_of_other_rows",
+    },
+    Attempt {
+        party: "component",
+        does: "Changes megabytes of state in each of many calls, which another run then reads as one page.",
+        outcome: "Each page ends at the limit.",
+        limit: "1 MiB, or one change",
+        file: "host/tests/stores/rules.rs",
+        test: "z3_large_changes_are_read_in_parts",
+    },
+    Attempt {
+        party: "component",
         does: "Moves a file out of a directory with a full quota into another one.",
         outcome: "It counts there.",
         limit: "`quota_bytes`",

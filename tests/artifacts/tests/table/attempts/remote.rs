@@ -268,6 +268,14 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
         test: "z3_a_run_keeps_the_answers_to_its_calls_only_while_it_has_memory_for_them",
     },
     Attempt {
+        party: "HTTP client",
+        does: "Lets a model ask for hundreds of calls with long answers in one turn.",
+        outcome: "The run keeps as much of the memory of each call as its answer needs",
+        limit: "`memory_budget_bytes`",
+        file: "host/tests/runs/stopping.rs",
+        test: "z3_the_answers_of_a_turn_take_memory_before_it_is_complete",
+    },
+    Attempt {
         party: "model server",
         does: "Sends a line without an end.",
         outcome: "The reply fails.",
