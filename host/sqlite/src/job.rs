@@ -103,7 +103,22 @@ fn serialize<T: serde::Serialize>(row: &T) -> Result<String, StoreError> {
     serde_json::to_string(row).map_err(|e| StoreError::other(format!("a record cannot be written: {e}")))
 }
 
+impl Rows {
+    /// Returns the length of all rows, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.events.iter().chain(&self.messages).map(String::len).sum()
+    }
+}
+
 impl Job {
+    /// Returns the length of its rows, in bytes. A deferred commit, whose rows do not exist yet, is short.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::Commit(prepared, _) => prepared.rows.as_ref().map_or(0, Rows::bytes),
+            _ => 0,
+        }
+    }
+
     /// Returns the commit, if it is deferred.
     pub(super) fn deferred(&self) -> Option<&PreparedCommit> {
         match self {

@@ -269,8 +269,11 @@ fn remove(
             )?
             .execute(params![run.thread, change.revision.cast_signed(), record(change), run.id])?;
     }
-    let rest = "DELETE FROM changes WHERE thread = ?1 AND run = ?2";
-    connection.prepare_cached(rest)?.execute([run.thread, run.id])?;
+    if events.len() as u64 != all {
+        // The changes of events that cannot be read. Finding them reads all changes of the thread.
+        let rest = "DELETE FROM changes WHERE thread = ?1 AND run = ?2";
+        connection.prepare_cached(rest)?.execute([run.thread, run.id])?;
+    }
     for delete in [
         "DELETE FROM events WHERE id >= ?1 << 32 AND id < (?1 + 1) << 32",
         "DELETE FROM run_components WHERE run = ?1",
@@ -343,7 +346,7 @@ fn join_first_changes(connection: &Connection, thread: i64) -> rusqlite::Result<
         .prepare_cached("DELETE FROM changes WHERE thread = ?1 AND revision < ?2")?
         .execute([thread, last])?;
     connection
-        .prepare_cached("UPDATE changes SET body = ?3 WHERE thread = ?1 AND revision = ?2")?
+        .prepare_cached("UPDATE changes SET keys = NULL, body = ?3 WHERE thread = ?1 AND revision = ?2")?
         .execute(params![thread, last, record(&joined)])?;
     Ok(())
 }

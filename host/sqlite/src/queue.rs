@@ -1,5 +1,5 @@
 //! The queue of the writer thread. A job with a waiting caller wakes the thread; deferred commits
-//! are collected meanwhile.
+//! are collected meanwhile. Large commits are written one at a time, and others overtake them.
 
 use super::job::{Job, PreparedCommit};
 use std::collections::VecDeque;
@@ -12,6 +12,8 @@ const MAX_GROUP: usize = 256;
 /// The number of deferred commits that are written without waiting for more. They are in memory
 /// until then.
 const ENOUGH: usize = 64;
+/// A commit with more text is large, in bytes.
+const LARGE_BYTES: usize = 256 * 1024;
 /// How long a deferred commit waits for others to join it.
 const DEFERRED_FOR: Duration = Duration::from_millis(50);
 
@@ -25,6 +27,9 @@ pub(super) struct Queue {
 #[derive(Default)]
 struct QueueState {
     jobs: VecDeque<Job>,
+    /// Large commits, of which each group has one. A run waits for its commit, so none of them is overtaken
+    /// by a later one of its own run.
+    large: VecDeque<Job>,
     /// The number of deferred commits that are queued or being written.
     deferred: usize,
     closed: bool,
@@ -38,7 +43,10 @@ impl Queue {
         if inner.closed {
             return;
         }
-        inner.jobs.push_back(job);
+        match job.bytes() > LARGE_BYTES {
+            true => inner.large.push_back(job),
+            false => inner.jobs.push_back(job),
+        }
         // The woken thread finds the lock free.
         drop(inner);
         self.news.notify_one();
@@ -82,15 +90,17 @@ impl Queue {
     /// Closes the queue and drops its jobs, because the writer is gone.
     pub(super) fn abandon(&self) {
         self.close();
-        self.lock().jobs.clear();
+        let mut inner = self.lock();
+        inner.jobs.clear();
+        inner.large.clear();
     }
 
-    /// Returns the jobs of the next transaction: all that are queued, up to a maximum. If all are
-    /// deferred commits, it also collects those that arrive soon. `None` once the queue is closed
-    /// and empty.
+    /// Returns the jobs of the next transaction: all that are queued, up to a maximum, and the first large
+    /// one. If all are deferred commits, it also collects those that arrive soon. `None` once the queue is
+    /// closed and empty.
     pub(super) fn next_group(&self) -> Option<Vec<Job>> {
         let mut inner = self.lock();
-        while inner.jobs.is_empty() {
+        while inner.jobs.is_empty() && inner.large.is_empty() {
             if inner.closed {
                 return None;
             }
@@ -105,7 +115,9 @@ impl Queue {
             inner = self.news.wait_timeout(inner, left).unwrap_or_else(PoisonError::into_inner).0;
         }
         let size = inner.jobs.len().min(MAX_GROUP);
-        Some(inner.jobs.drain(..size).collect())
+        let mut group: Vec<Job> = inner.jobs.drain(..size).collect();
+        group.extend(inner.large.pop_front());
+        Some(group)
     }
 
     fn lock(&self) -> MutexGuard<'_, QueueState> {
@@ -116,6 +128,7 @@ impl Queue {
 impl QueueState {
     fn may_wait(&self) -> bool {
         !self.closed
+            && self.large.is_empty()
             && self.jobs.len() < ENOUGH
             && self.jobs.iter().all(|job| matches!(job, Job::Deferred(_)))
     }

@@ -110,6 +110,16 @@ fn event_row(row: &Row<'_>) -> rusqlite::Result<EventRow> {
     })
 }
 
+/// A part of a run's events.
+struct FoundEvents {
+    /// The number of the run's last event.
+    last: u64,
+    /// The checksum of the event before them.
+    before: Option<Vec<u8>>,
+    rows: Vec<EventRow>,
+    has_more: bool,
+}
+
 /// The rows of a run's events.
 #[derive(Default)]
 struct FoundRows {
@@ -328,43 +338,45 @@ impl Reader<'_> {
 
     /// Returns the rows of a run's events after a number, within a limit.
     fn rows(&self, run_id: &str, after: u64, limit: PageLimit) -> Result<FoundRows, StoreError> {
-        let query = || -> rusqlite::Result<Option<(u64, Vec<EventRow>, bool)>> {
+        let query = || -> rusqlite::Result<Option<FoundEvents>> {
             let run = self
                 .connection
                 .prepare_cached("SELECT id, events FROM runs WHERE run_id = ?1")?
                 .query_row([run_id], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?.cast_unsigned())))
                 .optional()?;
             let Some((run, last)) = run else { return Ok(None) };
+            let from = u32::try_from(after).unwrap_or(u32::MAX);
+            // The checksum to continue from, without the event: that may have megabytes.
+            let before = self
+                .connection
+                .prepare_cached("SELECT checksum FROM events WHERE id = (?1 << 32) + ?2")?
+                .query_row(params![run, from], |row| row.get(0))
+                .optional()?
+                .flatten();
             let mut statement = self.connection.prepare_cached(
                 "SELECT number, at_ms, body, checksum FROM events
-                 WHERE id >= (?1 << 32) + ?2 AND id < (?1 + 1) << 32 ORDER BY id",
+                 WHERE id > (?1 << 32) + ?2 AND id < (?1 + 1) << 32 ORDER BY id",
             )?;
-            let from = u32::try_from(after).unwrap_or(u32::MAX);
-            let (mut found, mut events, mut bytes) = (Vec::new(), 0, 0);
+            let mut found = FoundEvents { last, before, rows: Vec::new(), has_more: false };
+            let mut bytes = 0;
             for row in statement.query_map(params![run, from], event_row)? {
                 let row = row?;
-                // The event before the first requested one does not count.
-                if row.number > after {
-                    let next = row.body.len() as u64;
-                    if !limit.has_room(events, bytes, next) {
-                        return Ok(Some((last, found, true)));
-                    }
-                    (events, bytes) = (events + 1, bytes + next);
+                let next = row.body.len() as u64;
+                if !limit.has_room(found.rows.len(), bytes, next) {
+                    found.has_more = true;
+                    break;
                 }
-                found.push(row);
+                bytes += next;
+                found.rows.push(row);
             }
-            Ok(Some((last, found, false)))
+            Ok(Some(found))
         };
         // In one transaction: a run that another process drives grows between two queries.
         self.connection.execute_batch("BEGIN").map_err(|e| self.explain(&e))?;
         let found = query().map_err(|e| self.explain(&e));
         self.connection.execute_batch("COMMIT").map_err(|e| self.explain(&e))?;
-        let Some((last, mut rows, has_more)) = found? else { return Ok(FoundRows::default()) };
-        // The event before the first requested one has the checksum to continue from.
-        let before = match rows.first() {
-            Some(first) if first.number == after => rows.remove(0).checksum,
-            _ => None,
-        };
+        let Some(found) = found? else { return Ok(FoundRows::default()) };
+        let FoundEvents { last, before, rows, has_more } = found;
         let until = rows.last().filter(|_| has_more).map_or(last, |row| row.number);
         let damage = first_damage(&rows, after, until, before.as_deref());
         let damage = damage.map(|(number, problem)| format!("event {number}: {problem}"));

@@ -1,7 +1,7 @@
 //! The values of a thread's keys in SQLite, and their changes.
 //!
-//! An update is folded into the stored value if the value is small, or if its pending updates
-//! have grown as large as it was when last written. Any other update becomes a row beside the
+//! An update is folded into the stored value if the value is small, or if its pending updates are
+//! many or have grown as large as it was when last written. Any other update becomes a row beside the
 //! value. The amortized amount that a commit writes therefore depends on the update, and not on
 //! the value.
 
@@ -15,9 +15,13 @@ use tollgate_agent::run::Event;
 use tollgate_agent::state::key::owner_of;
 use tollgate_agent::state::{KeyScope, KeyUpdate, Reducer, StateChange};
 use tollgate_store::MAX_CHANGES_BYTES;
+use tollgate_store::rules::WrittenKeys;
 
 /// A value up to this size is rewritten with each update.
 const SMALL_BYTES: i64 = 4 * 1024;
+
+/// The maximum number of updates beside a value. Each is a row, however short it is.
+const MAX_UPDATES: i64 = 1_024;
 
 /// The stored size of a key: of its value, and of the updates that are not folded into it yet.
 #[derive(Default, Clone, Copy)]
@@ -106,7 +110,9 @@ fn add_update(
     let size = Size::of(connection, thread, &update.key)?;
     let bytes = i64::try_from(body.len()).unwrap_or(i64::MAX);
     let stays_apart = |size: &Size| {
-        size.value_bytes > SMALL_BYTES && size.update_bytes.saturating_add(bytes) <= size.value_bytes
+        size.value_bytes > SMALL_BYTES
+            && size.updates < MAX_UPDATES
+            && size.update_bytes.saturating_add(bytes) <= size.value_bytes
     };
     if let Some(size) = size.filter(stays_apart) {
         return insert_update(connection, thread, &update.key, size.updates, reducer, body);
@@ -173,11 +179,12 @@ fn value_of(connection: &Connection, thread: i64, key: &str) -> rusqlite::Result
     let Some(value) = value else { return Ok(None) };
     let mut value = parsed(&value)?;
     let updates = "SELECT reducer, body FROM state_updates WHERE thread = ?1 AND key = ?2 ORDER BY position";
-    let mut updates = connection.prepare_cached(updates)?;
-    let mut rows = updates.query(params![thread, key])?;
+    let mut find = connection.prepare_cached(updates)?;
+    let (mut updates, mut rows) = (Updates::default(), find.query(params![thread, key])?);
     while let Some(row) = rows.next()? {
-        fold_row(&mut value, row.get_ref(0)?.as_str()?, row.get_ref(1)?.as_str()?)?;
+        updates.add(&mut value, row.get_ref(0)?.as_str()?, row.get_ref(1)?.as_str()?)?;
     }
+    updates.fold_into(&mut value)?;
     Ok(Some(value))
 }
 
@@ -188,13 +195,19 @@ pub(super) fn read(connection: &Connection, thread: i64) -> rusqlite::Result<Vec
     let values = values.query_map([thread], |row| Ok((row.get(0)?, parsed(row.get_ref(1)?.as_str()?)?)))?;
     let mut values: Vec<(String, Value)> = values.collect::<rusqlite::Result<_>>()?;
     let updates = "SELECT key, reducer, body FROM state_updates WHERE thread = ?1 ORDER BY key, position";
-    let mut updates = connection.prepare_cached(updates)?;
-    let mut rows = updates.query([thread])?;
+    let mut find = connection.prepare_cached(updates)?;
+    let mut rows = find.query([thread])?;
+    let (mut of_key, mut updates) = (None, Updates::default());
     while let Some(row) = rows.next()? {
         let key = row.get_ref(0)?.as_str()?;
-        if let Ok(at) = values.binary_search_by(|(known, _)| known.as_str().cmp(key)) {
-            fold_row(&mut values[at].1, row.get_ref(1)?.as_str()?, row.get_ref(2)?.as_str()?)?;
+        let Ok(at) = values.binary_search_by(|(known, _)| known.as_str().cmp(key)) else { continue };
+        if let Some(before) = of_key.replace(at).filter(|before| *before != at) {
+            updates.fold_into(&mut values[before].1)?;
         }
+        updates.add(&mut values[at].1, row.get_ref(1)?.as_str()?, row.get_ref(2)?.as_str()?)?;
+    }
+    if let Some(last) = of_key {
+        updates.fold_into(&mut values[last].1)?;
     }
     Ok(values)
 }
@@ -243,9 +256,56 @@ pub(super) fn changes_since(
     Ok(changes)
 }
 
-fn fold_row(value: &mut Value, reducer: &str, body: &str) -> rusqlite::Result<()> {
-    let reducer: Reducer = serde_json::from_value(Value::from(reducer)).map_err(unreadable)?;
-    reducer.join_in_place(value, &parsed(body)?).map_err(unreadable)
+/// Returns the keys that up to `limit` changes of a thread after a revision wrote, oldest first.
+pub(super) fn keys_since(
+    connection: &Connection,
+    thread: i64,
+    revision: u64,
+    limit: usize,
+) -> rusqlite::Result<Vec<WrittenKeys>> {
+    let mut find = connection.prepare_cached(
+        "SELECT revision, keys FROM changes WHERE thread = ?1 AND revision > ?2 ORDER BY revision LIMIT ?3",
+    )?;
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let rows = find.query_map(params![thread, revision.cast_signed(), limit], |row| {
+        Ok((row.get::<_, i64>(0)?.cast_unsigned(), row.get::<_, Option<String>>(1)?))
+    })?;
+    let mut written = Vec::new();
+    for row in rows {
+        let (revision, keys) = row?;
+        match keys.and_then(|keys| WrittenKeys::parse(revision, &keys)) {
+            Some(keys) => written.push(keys),
+            None => written
+                .extend(changes_since(connection, thread, revision - 1, 1)?.iter().map(WrittenKeys::of)),
+        }
+    }
+    Ok(written)
+}
+
+/// Updates of one key with the same reducer, which are folded in together: a union sorts the value each time.
+#[derive(Default)]
+struct Updates {
+    reducer: Option<Reducer>,
+    bodies: Vec<Value>,
+}
+
+impl Updates {
+    /// Adds an update to those of the value, and folds them in first if they have another reducer.
+    fn add(&mut self, value: &mut Value, reducer: &str, body: &str) -> rusqlite::Result<()> {
+        let reducer: Reducer = serde_json::from_value(Value::from(reducer)).map_err(unreadable)?;
+        if self.reducer != Some(reducer) {
+            self.fold_into(value)?;
+            self.reducer = Some(reducer);
+        }
+        self.bodies.push(parsed(body)?);
+        Ok(())
+    }
+
+    fn fold_into(&mut self, value: &mut Value) -> rusqlite::Result<()> {
+        let bodies = std::mem::take(&mut self.bodies);
+        let Some(reducer) = self.reducer.take() else { return Ok(()) };
+        reducer.join_all(value, &bodies).map_err(unreadable)
+    }
 }
 
 fn parsed(text: &str) -> rusqlite::Result<Value> {

@@ -1,15 +1,21 @@
 //! Tests of a writer on a full disk, of deferred commits, and of cached threads.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+use super::job::{Job, PreparedCommit};
+use super::queue::Queue;
 use super::{Process, SharedParts, SqliteStore, ThreadCache, Writer, open, process};
+use serde_json::json;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::context::RunIdentity;
 use tollgate_agent::message::Message;
+use tollgate_agent::outcome::{ToolResult, Usage};
+use tollgate_agent::run::CallEnd;
+use tollgate_agent::run::event::FinishedCall;
 use tollgate_agent::run::{AgentSpec, Event, RunLimits, RunSpec, RunStatus, Task};
-use tollgate_agent::state::{KeyScope, KeyUpdate, StateChange};
+use tollgate_agent::state::{Fold, KeyScope, KeyUpdate, Reducer, StateChange};
 use tollgate_store::{
     Commit, CommitError, Durability, PruneOptions, PruneReport, RunFilter, RunStore, StateStore,
     StoreErrorKind,
@@ -43,6 +49,23 @@ fn started() -> Event {
     Event::RunStarted {
         spec: Arc::new(RunSpec { identity, agent: agent.into(), limits, task, detached: false }),
     }
+}
+
+fn finished(change: StateChange) -> Event {
+    Event::CallFinished(Arc::new(FinishedCall {
+        call_id: "c".into(),
+        tool_name: "echo".into(),
+        end: CallEnd::Result(Arc::new(ToolResult::success(1))),
+        change: Some(change),
+        replaced: None,
+        notes: Vec::new(),
+        scheduled: Vec::new(),
+        filter: None,
+        transfer: None,
+        escalates: false,
+        usage: Usage::default(),
+        earlier: Usage::default(),
+    }))
 }
 
 fn said() -> Event {
@@ -250,6 +273,76 @@ async fn a_thread_that_is_known_follows_what_its_process_commits() {
     store.commit(greeted).await.unwrap();
     assert!(store.known.get("t").is_err());
     assert_eq!(store.thread("t").await.unwrap().messages.len(), 1);
+}
+
+/// Returns an update that joins these items to a list.
+fn joined(items: serde_json::Value) -> KeyUpdate {
+    let fold = Fold { reducer: Reducer::Union, initial: Some(Arc::new(json!([]))), is_free: true };
+    let (key, update) = (Arc::from("k.list"), Some(Arc::new(items)));
+    KeyUpdate { key, scope: KeyScope::Thread, persistent: true, update, value: None, fold: Some(fold) }
+}
+
+#[tokio::test]
+async fn z3_few_updates_are_kept_beside_a_value_however_short_they_are() {
+    let data = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(data.path()).unwrap();
+    let numbers: Vec<u64> = (10_000..13_000).collect();
+    store.change("t", StateChange { revision: 1, updates: [joined(json!(numbers))].into() }).await.unwrap();
+    let updates = (0..1_500).map(|n| joined(if n % 500 == 0 { json!([n]) } else { json!([]) }));
+    store.change("t", StateChange { revision: 2, updates: updates.collect() }).await.unwrap();
+    let file = rusqlite::Connection::open(open::file_in(data.path())).unwrap();
+    let count = "SELECT count(*) FROM state_updates";
+    let kept: i64 = file.query_row(count, [], |row| row.get(0)).unwrap();
+    assert!((1..=1_024).contains(&kept), "{kept} updates");
+    let expected = [vec![0], vec![1_000], numbers, vec![500]].concat();
+    for store in [store, SqliteStore::open(data.path()).unwrap()] {
+        let state = store.thread("t").await.unwrap().state;
+        assert_eq!(state.get("k.list"), Some(&json!(expected)), "sorted by their text");
+    }
+}
+
+#[tokio::test]
+async fn z3_a_late_commit_is_moved_behind_others_without_reading_what_they_changed() {
+    let data = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(data.path()).unwrap();
+    for revision in 1..=3 {
+        let updates = [joined(json!([revision]))].into();
+        store.change("t", StateChange { revision, updates }).await.unwrap();
+    }
+    drop(store);
+    let file = rusqlite::Connection::open(open::file_in(data.path())).unwrap();
+    assert_eq!(file.execute("UPDATE changes SET body = 'unreadable'", []).unwrap(), 3);
+    let store = SqliteStore::open(data.path()).unwrap();
+    let change = StateChange { revision: 1, updates: [joined(json!([4]))].into() };
+    store.change("t", change.clone()).await.unwrap_err();
+    let mut late = commit("r", vec![started(), finished(change)], 0);
+    late.thread_state_bytes = Some(1_000);
+    assert_eq!(store.commit(late).await.unwrap().moved, 3);
+    assert_eq!(store.thread("t").await.unwrap().state.get("k.list"), Some(&json!([1, 2, 3, 4])));
+}
+
+#[test]
+fn z3_large_commits_are_written_one_at_a_time_and_others_overtake_them() {
+    let queue = Queue::default();
+    let said = |run: &str, bytes: usize| {
+        let events = vec![Event::MessageAdded { text: "x".repeat(bytes) }];
+        let mut prepared = PreparedCommit { commit: commit(run, events, 1), rows: None };
+        prepared.rows = Some(prepared.serialized().unwrap());
+        Job::Commit(Box::new(prepared), tokio::sync::oneshot::channel().0)
+    };
+    for (run, bytes) in [("a", 1 << 20), ("b", 1 << 20), ("c", 10), ("d", 1 << 20), ("e", 10)] {
+        queue.push(said(run, bytes));
+    }
+    queue.close();
+    let mut next = || {
+        let run = |job: &Job| match job {
+            Job::Commit(prepared, _) => prepared.commit.run_id().to_string(),
+            _ => String::new(),
+        };
+        queue.next_group().map(|group| group.iter().map(run).collect::<Vec<_>>())
+    };
+    assert_eq!(next().unwrap(), ["c", "e", "a"]);
+    assert_eq!((next().unwrap(), next().unwrap(), next()), (vec!["b".into()], vec!["d".into()], None));
 }
 
 #[test]

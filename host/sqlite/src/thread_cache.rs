@@ -15,6 +15,9 @@ use tollgate_store::CommitError;
 
 /// The maximum number of cached threads.
 const MAX_THREADS: usize = 32;
+/// A thread whose state becomes larger than this is no longer cached, in bytes: the writer thread would fold
+/// updates into its values, and all others would wait.
+const MAX_FOLLOWED_BYTES: usize = 1024 * 1024;
 /// The maximum size of the states and of the messages of all cached threads together, in bytes.
 const MAX_STATE_BYTES: usize = 16 * 1024 * 1024;
 const MAX_MESSAGE_BYTES: usize = 16 * 1024 * 1024;
@@ -180,6 +183,9 @@ impl CacheState {
         if thread.state.revision() + 1 == revision {
             let change = StateChange { revision, updates: Arc::clone(&change.updates) };
             thread.state.apply_scope(&change, KeyScope::Thread);
+            if thread.state.bytes() > MAX_FOLLOWED_BYTES {
+                self.threads.remove(thread_id);
+            }
             self.fit();
         } else {
             self.threads.remove(thread_id);

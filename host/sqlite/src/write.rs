@@ -27,7 +27,7 @@ pub(super) struct SharedParts {
 }
 
 /// The number of other commits' changes held in memory at once. They may hold whole values.
-const CHANGES_AT_ONCE: usize = 16;
+const CHANGES_AT_ONCE: usize = 256;
 
 /// The jobs of a transaction that was committed.
 pub(super) struct WrittenGroup {
@@ -191,7 +191,7 @@ fn missed(
 }
 
 /// Returns whether all stored changes after a revision permit the move. They are read page by
-/// page.
+/// page, and only their keys if these are stored: a change may have megabytes.
 fn stored_let_by(
     connection: &Connection,
     thread: i64,
@@ -199,10 +199,10 @@ fn stored_let_by(
     permits: impl Fn(&WrittenKeys) -> bool,
 ) -> rusqlite::Result<bool> {
     loop {
-        let page = state::changes_since(connection, thread, after, CHANGES_AT_ONCE)?;
+        let page = state::keys_since(connection, thread, after, CHANGES_AT_ONCE)?;
         let Some(last) = page.last() else { return Ok(true) };
-        after = last.revision;
-        if !page.iter().map(WrittenKeys::of).all(|missed| permits(&missed)) {
+        after = last.revision();
+        if !page.iter().all(&permits) {
             return Ok(false);
         }
     }
@@ -274,11 +274,12 @@ fn write_change(
 ) -> rusqlite::Result<()> {
     let (run, number) = event.unzip();
     let body = event.is_none().then(|| serde_json::to_string(change).unwrap_or_default());
+    let (revision, keys) = (change.revision.cast_signed(), WrittenKeys::of(change).text());
     connection
         .prepare_cached(
-            "INSERT INTO changes (thread, revision, run, number, body) VALUES (?1, ?2, ?3, ?4, ?5)",
+            "INSERT INTO changes (thread, revision, run, number, keys, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
         )?
-        .execute(params![thread, change.revision.cast_signed(), run, number.map(u64::cast_signed), body])?;
+        .execute(params![thread, revision, run, number.map(u64::cast_signed), keys, body])?;
     state::write(connection, thread, change)?;
     recent.push(thread, change);
     connection

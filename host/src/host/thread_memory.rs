@@ -66,7 +66,9 @@ impl Host {
         let (mut max_bytes, mut memory) = (SMALL_BYTES, None);
         loop {
             match store.state(thread_id, &wanted, max_bytes).await? {
-                StateRead::State(state) => {
+                StateRead::State(mut state) => {
+                    // A small thread is read whole. Values of others are not checked on this call's time.
+                    state.keep_only(|key| wanted.matches(key));
                     let thread = Thread { messages: Arc::default(), state };
                     if let Some(thread) = self.fitting(thread_id, thread).await? {
                         return Ok(Some(ReadThread { thread, memory }));

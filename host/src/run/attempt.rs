@@ -275,6 +275,12 @@ impl Outcomes {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(memory);
     }
 
+    /// Returns how much memory is held, in bytes.
+    pub(super) fn bytes(&self) -> u64 {
+        let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        held.iter().map(|memory| memory.bytes()).sum()
+    }
+
     /// Returns this memory and another part, for a holder that outlives the run; `None` if there is
     /// nothing to hold.
     pub(super) fn with(&self, more: Option<Reservation>) -> Option<Arc<dyn Any + Send + Sync>> {

@@ -16,6 +16,7 @@ use super::recent_changes::RecentChanges;
 use super::services::RunStops;
 use super::work::{Work, on_its_own};
 use super::{RunEnd, RunError, UnrecordedEffect, spans};
+use crate::blocking::aside_if;
 use crate::store::rules::{begins_direct, charges};
 use crate::store::{Commit, CommitError, Durability, StoreError};
 use crate::stream::{Delivery, Inbox};
@@ -40,6 +41,9 @@ const MAX_CONFLICTS: u32 = 1_000;
 const CONFLICTS_AT_ONCE: u32 = 3;
 /// The longest of these pauses, in milliseconds.
 const MAX_PAUSE_MS: u64 = 200;
+/// A call whose outcome takes more memory is stored before it is answered, so that few bytes wait in memory for
+/// the store.
+const MAX_DEFERRED_BYTES: u64 = 1024 * 1024;
 
 /// The event that came first.
 pub(super) enum DriverWake {
@@ -395,7 +399,7 @@ impl Driver {
         commit.charged = charges(&events, Some(&self.run));
         commit.audit = records_of(&self.run, commit.run_id(), &events);
         let trapped = commit.audit.iter().any(|record| record.sign() == Sign::Trapped);
-        if commit.after() == 0 && !trapped {
+        if commit.after() == 0 && !trapped && self.outcomes.bytes() <= MAX_DEFERRED_BYTES {
             commit.durability = durability(&events);
         }
         if commit.durability == Durability::Deferred {
@@ -430,7 +434,8 @@ impl Driver {
     }
 
     pub(super) fn apply(&mut self, event: &Event) -> Result<(), RunError> {
-        self.run.apply(event).map_err(|e| RunError::new(e.to_string()))?;
+        let applied = aside_if(self.run.changes_long_value(event), || self.run.apply(event));
+        applied.map_err(|e| RunError::new(e.to_string()))?;
         if !self.is_direct() {
             self.answers.count(event, self.run.messages());
         }

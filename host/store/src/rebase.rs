@@ -39,6 +39,23 @@ impl WrittenKeys {
         Self { revision: change.revision, keys: keys.collect() }
     }
 
+    /// Reads what [`text`](Self::text) wrote. `None` if it is something else.
+    #[must_use]
+    pub fn parse(revision: u64, text: &str) -> Option<Self> {
+        let keys: Vec<(String, bool)> = serde_json::from_str(text).ok()?;
+        Some(Self {
+            revision,
+            keys: keys.into_iter().map(|(key, folded)| (Arc::from(key), folded)).collect(),
+        })
+    }
+
+    /// Returns the keys as a store keeps them beside the change, which may be long.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let keys: Vec<(&str, bool)> = self.keys.iter().map(|(key, folded)| (&**key, *folded)).collect();
+        serde_json::to_string(&keys).unwrap_or_default()
+    }
+
     /// Returns the revision of the change.
     #[must_use]
     pub fn revision(&self) -> u64 {
@@ -122,5 +139,10 @@ mod tests {
         assert!(!permits(&set("k.a"), &appended("k.a", true)));
         assert!(!permits(&appended("k.a", true), &set("k.a")));
         assert!(!permits(&appended("k.a", false), &appended("k.a", false)));
+        for change in [appended("k.a", true), set("k.\"b")] {
+            let keys = WrittenKeys::of(&change);
+            assert_eq!(WrittenKeys::parse(1, &keys.text()).unwrap().keys, keys.keys);
+        }
+        assert!(WrittenKeys::parse(1, "{}").is_none());
     }
 }

@@ -6,20 +6,39 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 use tollgate_agent::state::{KeyScope, KeyUpdate, State, StateChange};
 
-/// The values of threads' keys that do not persist. They live as long as the process.
+/// The maximum size of all threads' values together, in bytes as the limits of states count them. One thread
+/// may have more, up to its own limit.
+const MAX_BYTES: usize = 128 * 1024 * 1024;
+/// The maximum number of threads with values.
+const MAX_THREADS: usize = 10_000;
+
+/// The values of threads' keys that do not persist. They live as long as the process, except those of the
+/// threads that were not used for longest, if there are too many.
 #[derive(Debug, Default)]
 pub struct VolatileValues(Arc<Threads>);
 
 #[derive(Debug, Default)]
 struct Threads {
-    values: Mutex<HashMap<Arc<str>, ThreadValues>>,
+    values: Mutex<ThreadMap>,
     /// Announces that a commit is no longer pending.
     settled: watch::Sender<()>,
 }
 
 #[derive(Debug, Default)]
+struct ThreadMap {
+    threads: HashMap<Arc<str>, ThreadValues>,
+    /// The size of all values, in bytes.
+    bytes: usize,
+    /// The number of times that any thread's values were used.
+    uses: u64,
+}
+
+#[derive(Debug, Default)]
 struct ThreadValues {
-    values: BTreeMap<Arc<str>, Arc<serde_json::Value>>,
+    state: State,
+    bytes: usize,
+    /// Which use of any thread was the last one of this thread.
+    last_use: u64,
     /// Whether a commit that changes them is being stored.
     is_pending: bool,
 }
@@ -32,19 +51,19 @@ struct ThreadValues {
 pub struct PendingValues {
     threads: Arc<Threads>,
     thread_id: Arc<str>,
-    updates: Vec<KeyUpdate>,
+    change: StateChange,
 }
 
 impl VolatileValues {
     /// Adds the wanted values to a state of the thread that was just read.
     pub async fn recall(&self, thread_id: &str, wanted: &KeyFilter, state: &mut State) {
         let recalled = self.settled(|threads| {
-            let Some(thread) = threads.get(thread_id) else { return Some(()) };
+            let Some(thread) = threads.used(thread_id) else { return Some(()) };
             if thread.is_pending {
                 return None;
             }
-            for (key, value) in thread.values.iter().filter(|(key, _)| wanted.matches(key)) {
-                state.set(key, Arc::clone(value));
+            for key in thread.state.keys().filter(|key| wanted.matches(key)) {
+                state.adopt_key(&thread.state, key);
             }
             Some(())
         });
@@ -58,7 +77,7 @@ impl VolatileValues {
             return None;
         }
         let locked = self.settled(|threads| {
-            let thread = threads.entry(Arc::clone(thread_id)).or_default();
+            let thread = threads.of(thread_id);
             (!std::mem::replace(&mut thread.is_pending, true)).then_some(())
         });
         locked.await;
@@ -80,20 +99,18 @@ impl VolatileValues {
         }
         let mut threads = self.0.lock();
         for thread_id in updates.keys() {
-            threads.entry(Arc::clone(thread_id)).or_default().is_pending = true;
+            threads.of(thread_id).is_pending = true;
         }
         updates.into_iter().map(|(thread_id, updates)| self.pending(thread_id, updates)).collect()
     }
 
     fn pending(&self, thread_id: &Arc<str>, updates: Vec<KeyUpdate>) -> PendingValues {
-        PendingValues { threads: Arc::clone(&self.0), thread_id: Arc::clone(thread_id), updates }
+        let change = StateChange { revision: 0, updates: updates.into() };
+        PendingValues { threads: Arc::clone(&self.0), thread_id: Arc::clone(thread_id), change }
     }
 
     /// Tries until there is a result, whenever a commit is no longer pending.
-    async fn settled<T>(
-        &self,
-        mut attempt: impl FnMut(&mut HashMap<Arc<str>, ThreadValues>) -> Option<T>,
-    ) -> T {
+    async fn settled<T>(&self, mut attempt: impl FnMut(&mut ThreadMap) -> Option<T>) -> T {
         let mut settled = self.0.settled.subscribe();
         loop {
             let attempted = attempt(&mut self.0.lock());
@@ -107,27 +124,59 @@ impl VolatileValues {
 }
 
 impl Threads {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, ThreadValues>> {
+    fn lock(&self) -> MutexGuard<'_, ThreadMap> {
         self.values.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ThreadMap {
+    /// Returns the values of a thread that has some, and notes that they are used.
+    fn used(&mut self, thread_id: &str) -> Option<&mut ThreadValues> {
+        self.uses += 1;
+        let thread = self.threads.get_mut(thread_id)?;
+        thread.last_use = self.uses;
+        Some(thread)
+    }
+
+    /// Returns the values of a thread.
+    fn of(&mut self, thread_id: &Arc<str>) -> &mut ThreadValues {
+        self.uses += 1;
+        let thread = self.threads.entry(Arc::clone(thread_id)).or_default();
+        thread.last_use = self.uses;
+        thread
+    }
+
+    /// Drops the values that were not used for longest, until the rest is within the limits. Those of a
+    /// thread whose commit is being stored stay.
+    fn fit(&mut self) {
+        while self.bytes > MAX_BYTES || self.threads.len() > MAX_THREADS {
+            let droppable = self.threads.iter().filter(|(_, thread)| !thread.is_pending);
+            let Some((oldest, _)) = droppable.min_by_key(|(_, thread)| thread.last_use) else { return };
+            let oldest = Arc::clone(oldest);
+            self.bytes -= self.threads.remove(&oldest).map_or(0, |thread| thread.bytes);
+        }
     }
 }
 
 impl PendingValues {
     /// Sets the values, because the commit was stored.
-    pub fn set(mut self) {
+    pub fn set(self) {
+        // The values may be long. Others do not look at them until the commit is no longer pending.
+        let mut state = std::mem::take(&mut self.threads.lock().of(&self.thread_id).state);
+        state.apply(&self.change);
+        let bytes = state.bytes();
         let mut threads = self.threads.lock();
-        let values = &mut threads.entry(Arc::clone(&self.thread_id)).or_default().values;
-        for update in std::mem::take(&mut self.updates) {
-            if let Some(value) = update.folded(values.remove(&update.key)) {
-                values.insert(Arc::clone(&update.key), value);
-            }
-        }
+        let thread = threads.of(&self.thread_id);
+        let before = std::mem::replace(&mut thread.bytes, bytes);
+        thread.state = state;
+        threads.bytes = threads.bytes - before + bytes;
+        threads.fit();
     }
 }
 
 impl Drop for PendingValues {
     fn drop(&mut self) {
-        if let Some(thread) = self.threads.lock().get_mut(&self.thread_id) {
+        if let Some(thread) = self.threads.lock().threads.get_mut(&self.thread_id) {
             thread.is_pending = false;
         }
         self.threads.settled.send_replace(());
@@ -173,5 +222,32 @@ mod tests {
             assert!(is_ready(reader).await, "the reader goes on");
         }
         assert_eq!(state.get("k"), Some(&Value::from(1)));
+    }
+
+    #[tokio::test]
+    async fn z3_the_values_that_were_not_used_for_longest_are_dropped() {
+        let values = VolatileValues::default();
+        let text = Arc::new(Value::from("x".repeat(20 << 20)));
+        let set = async |thread: &str| {
+            let (thread_id, value) = (Arc::from(thread), Some(Arc::clone(&text)));
+            let (key, scope) = (Arc::from("k"), KeyScope::Thread);
+            let update =
+                KeyUpdate { key, scope, persistent: false, update: value.clone(), value, fold: None };
+            values.lock(&thread_id, vec![update]).await.unwrap().set();
+        };
+        let has = async |thread: &str| {
+            let mut state = State::default();
+            values.recall(thread, &KeyFilter::All, &mut state).await;
+            state.get("k").is_some()
+        };
+        for thread in ["a", "b", "c", "d", "e", "f"] {
+            set(thread).await;
+        }
+        assert!(has("a").await, "six fit");
+        set("g").await;
+        assert!(!has("b").await, "it was not used for longest");
+        for thread in ["a", "c", "d", "e", "f", "g"] {
+            assert!(has(thread).await, "{thread}");
+        }
     }
 }

@@ -1,15 +1,18 @@
 //! Estimates whether a decision could be slow and therefore belongs on a separate thread.
 //!
-//! The slow part is checking values against untrusted schemas. The maximum number of steps is known
-//! in advance.
+//! The slow parts are checking values against untrusted schemas, of which the maximum number of steps is
+//! known in advance, and changing long values.
 
 use super::call_stage::Stage;
 use super::spec::Task;
-use super::{Input, Run};
+use super::{Event, Input, Run};
 use crate::catalog::Catalog;
 use crate::gate::Verdict;
 use crate::outcome::{Outcome, ToolResult, ToolStatus};
 use crate::schema::{SHORT_STEPS, parts, parts_of_text};
+
+/// A value of more bytes may take milliseconds to copy and to change.
+const LONG_VALUE_BYTES: usize = 1024 * 1024;
 
 impl Run {
     /// Returns whether the decision on this input could take more than a few milliseconds of
@@ -52,6 +55,14 @@ impl Run {
             | Input::CutShort { .. } => Some(()),
         };
         fits.is_none()
+    }
+
+    /// Returns whether applying this event could take more than a few milliseconds, because it changes a
+    /// long value.
+    #[must_use]
+    pub fn changes_long_value(&self, event: &Event) -> bool {
+        let mut updates = event.change().into_iter().flat_map(|change| change.updates.iter());
+        updates.any(|update| self.state.bytes_of(&update.key) > LONG_VALUE_BYTES)
     }
 }
 
@@ -103,6 +114,9 @@ impl Steps {
         let mut added = 0;
         for (key, update) in mutations {
             let Some(definition) = catalog.keys().get(key) else { continue };
+            if run.state.bytes_of(key) > LONG_VALUE_BYTES {
+                return None;
+            }
             let Some(schema) = &definition.schema else { continue };
             added += update.map_or(0, parts);
             // For a list that only grows, only the added elements are checked.

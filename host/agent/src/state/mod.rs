@@ -73,6 +73,12 @@ impl State {
         values.map(|(key, held)| (key.as_ref(), held.bytes()))
     }
 
+    /// Returns an upper bound of the size of a key's value, in bytes.
+    #[must_use]
+    pub fn bytes_of(&self, key: &str) -> usize {
+        self.values.get(key).map_or(0, StoredValue::bytes)
+    }
+
     /// Returns an upper bound of the size of all values, in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
@@ -114,6 +120,13 @@ impl State {
     pub fn adopt_key(&mut self, other: &State, key: &str) {
         if let Some((key, held)) = other.values.get_key_value(key) {
             Arc::make_mut(&mut self.values).insert(Arc::clone(key), held.clone());
+        }
+    }
+
+    /// Removes the values of all other keys.
+    pub fn keep_only(&mut self, wanted: impl Fn(&str) -> bool) {
+        if !self.values.keys().all(|key| wanted(key)) {
+            Arc::make_mut(&mut self.values).retain(|key, _| wanted(key));
         }
     }
 

@@ -105,7 +105,7 @@ impl Reducer {
     ///
     /// # Errors
     /// Same as [`join`](Self::join); earlier updates are joined.
-    pub(super) fn join_all<'a>(
+    pub fn join_all<'a>(
         self,
         value: &mut Value,
         updates: impl IntoIterator<Item = &'a Value>,
@@ -181,27 +181,97 @@ fn is_greater(a: &Number, b: &Number) -> bool {
 }
 
 fn union<'a>(items: Vec<Value>, more: impl Iterator<Item = &'a Value>) -> Value {
-    let mut keyed: BTreeMap<String, Value> = items.into_iter().map(|item| (canonical(&item), item)).collect();
+    let mut added: BTreeMap<Vec<u8>, &Value> = BTreeMap::new();
     for item in more {
-        keyed.entry(canonical(item)).or_insert_with(|| item.clone());
+        added.entry(canonical(item)).or_insert(item);
     }
-    Value::Array(keyed.into_values().collect())
+    Value::Array(match missing(&items, &added) {
+        Some(missing) => inserted(items, missing),
+        None => {
+            let mut all: BTreeMap<Vec<u8>, Value> =
+                items.into_iter().map(|item| (canonical(&item), item)).collect();
+            for (text, item) in added {
+                all.entry(text).or_insert_with(|| item.clone());
+            }
+            all.into_values().collect()
+        }
+    })
+}
+
+/// Returns the added items that a list lacks, each with its place in the list, in order. `None` if the list is
+/// not the result of a union: it is not sorted, or has an item twice.
+fn missing<'a>(items: &[Value], added: &BTreeMap<Vec<u8>, &'a Value>) -> Option<Vec<(usize, &'a Value)>> {
+    let (mut missing, mut added) = (Vec::new(), added.iter().peekable());
+    // One text after the other in the same memory: a list may have hundreds of thousands of items.
+    let (mut before, mut text) = (Vec::new(), Vec::new());
+    for (place, item) in items.iter().enumerate() {
+        text.clear();
+        write_canonical(&mut text, item);
+        if place > 0 && text <= before {
+            return None;
+        }
+        while let Some((_, new)) = added.next_if(|(new, _)| **new < text) {
+            missing.push((place, *new));
+        }
+        added.next_if(|(new, _)| **new == text);
+        std::mem::swap(&mut before, &mut text);
+    }
+    missing.extend(added.map(|(_, new)| (items.len(), *new)));
+    Some(missing)
+}
+
+/// Returns the list with these items before the given places.
+fn inserted(items: Vec<Value>, missing: Vec<(usize, &Value)>) -> Vec<Value> {
+    if missing.is_empty() {
+        return items;
+    }
+    let mut all = Vec::with_capacity(items.len() + missing.len());
+    let mut missing = missing.into_iter().peekable();
+    for (place, item) in items.into_iter().enumerate() {
+        while let Some((_, new)) = missing.next_if(|(before, _)| *before == place) {
+            all.push(new.clone());
+        }
+        all.push(item);
+    }
+    all.extend(missing.map(|(_, new)| new.clone()));
+    all
 }
 
 /// Serializes a value so that equal values give equal texts, regardless of the order of members.
-fn canonical(value: &Value) -> String {
+fn canonical(value: &Value) -> Vec<u8> {
+    let mut text = Vec::new();
+    write_canonical(&mut text, value);
+    text
+}
+
+fn write_canonical(text: &mut Vec<u8>, value: &Value) {
     match value {
         Value::Object(map) => {
-            let sorted: BTreeMap<String, String> = map
-                .iter()
-                .map(|(key, part)| (Value::from(key.as_str()).to_string(), canonical(part)))
-                .collect();
-            let members: Vec<String> =
-                sorted.into_iter().map(|(key, part)| format!("{key}:{part}")).collect();
-            format!("{{{}}}", members.join(","))
+            let members: BTreeMap<Vec<u8>, &Value> =
+                map.iter().map(|(key, part)| (canonical(&Value::from(key.as_str())), part)).collect();
+            text.push(b'{');
+            for (place, (key, part)) in members.into_iter().enumerate() {
+                if place > 0 {
+                    text.push(b',');
+                }
+                text.extend(key);
+                text.push(b':');
+                write_canonical(text, part);
+            }
+            text.push(b'}');
         }
-        Value::Array(items) => format!("[{}]", items.iter().map(canonical).collect::<Vec<_>>().join(",")),
-        other => other.to_string(),
+        Value::Array(items) => {
+            text.push(b'[');
+            for (place, item) in items.iter().enumerate() {
+                if place > 0 {
+                    text.push(b',');
+                }
+                write_canonical(text, item);
+            }
+            text.push(b']');
+        }
+        // Writing to memory does not fail.
+        scalar => drop(serde_json::to_writer(text, scalar)),
     }
 }
 
@@ -305,6 +375,20 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn s3_a_union_is_sorted_by_text_and_has_each_item_once(
+            items in proptest::collection::vec(0u8..30, 0..12), more in proptest::collection::vec(0u8..30, 0..6)
+        ) {
+            let sorted = |items: &[u8]| {
+                items.iter().map(|n| (n.to_string(), json!(n))).collect::<BTreeMap<_, _>>().into_values().collect()
+            };
+            let all: Value = sorted(&[items.as_slice(), &more].concat());
+            let before: Value = sorted(&items);
+            for value in [json!(items), before] {
+                prop_assert_eq!(Reducer::Union.join(&value, &json!(more)).unwrap(), all.clone());
+            }
+        }
+
         #[test]
         fn s3_add_union_and_max_commute(
             (reducer, a, b) in prop_oneof![Just(Reducer::Add), Just(Reducer::Union), Just(Reducer::Max)]

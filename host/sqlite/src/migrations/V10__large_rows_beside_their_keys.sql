@@ -32,6 +32,8 @@ CREATE TABLE changes_by_id (
     -- Not a reference: to remove a run, SQLite would look for it in the changes of all threads.
     run INTEGER,
     number INTEGER,
+    -- JSON: the thread's keys that it wrote, each with whether it was folded. NULL if only the change tells.
+    keys TEXT,
     body TEXT,
     UNIQUE (thread, revision)
 );
