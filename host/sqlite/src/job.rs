@@ -19,7 +19,7 @@ pub(super) enum Job {
     Commit(Box<PreparedCommit>, Reply<JobResult>),
     /// A deferred commit: no caller waits for it.
     Deferred(Box<PreparedCommit>),
-    /// Waits until all earlier jobs are written.
+    /// Waits until all earlier deferred commits are written.
     Flush(Reply<()>),
     Note(Vec<AuditRecord>, Reply<Result<(), StoreError>>),
     Change(Arc<str>, StateChange, Reply<JobResult>),
@@ -38,6 +38,8 @@ pub(super) type JobResult = Result<CommitReceipt, CommitError>;
 pub(super) struct PreparedCommit {
     pub(super) commit: Commit,
     pub(super) rows: Option<Rows>,
+    /// The size of the values in memory that it changes, which are folded when it is written, in bytes.
+    pub(super) volatile_bytes: usize,
 }
 
 /// The serialized events and messages of a commit.
@@ -111,10 +113,13 @@ impl Rows {
 }
 
 impl Job {
-    /// Returns the length of its rows, in bytes. A deferred commit, whose rows do not exist yet, is short.
+    /// Returns how much is written or folded for it, in bytes. A deferred commit, whose rows do not exist yet, is
+    /// short.
     pub(super) fn bytes(&self) -> usize {
         match self {
-            Self::Commit(prepared, _) => prepared.rows.as_ref().map_or(0, Rows::bytes),
+            Self::Commit(prepared, _) => {
+                prepared.rows.as_ref().map_or(0, Rows::bytes) + prepared.volatile_bytes
+            }
             _ => 0,
         }
     }

@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use tollgate_agent::json;
 use tollgate_agent::run::{Event, StoredEvent};
 use tollgate_agent::state::{KeyScope, KeyUpdate, State, StateChange};
-use tollgate_store::rules::charges;
+use tollgate_store::rules::{WrittenKeys, charges};
 use tollgate_store::{BlockingRun, PruneOptions, PruneReport, StoreError, StoreErrorKind};
 
 /// The number of runs removed in one transaction, so that others get their turn to write.
@@ -44,6 +44,8 @@ const MAX_NAMED: i64 = 20;
 struct RemovableRun {
     id: i64,
     thread: i64,
+    /// The number of its events.
+    events: u64,
 }
 
 impl SqliteStore {
@@ -195,11 +197,12 @@ fn old_runs(
     after: i64,
 ) -> rusqlite::Result<(Vec<RemovableRun>, Option<i64>)> {
     let mut next = connection.prepare_cached(
-        "SELECT r.id, r.thread, r.kind, r.status NOT IN ('running', 'waiting') AND r.updated_at_ms < ?1, r.updated_at_ms
+        "SELECT r.id, r.thread, r.kind, r.status NOT IN ('running', 'waiting') AND r.updated_at_ms < ?1, r.updated_at_ms, r.events
          FROM runs r WHERE r.id > ?2 ORDER BY r.id LIMIT ?3",
     )?;
     let rows = next.query_map(params![before_ms.cast_signed(), after, RUNS_AT_ONCE], |row| {
-        let old = RemovableRun { id: row.get(0)?, thread: row.get(1)? };
+        let events = row.get::<_, i64>(5)?.cast_unsigned();
+        let old = RemovableRun { id: row.get(0)?, thread: row.get(1)?, events };
         let ended_ms = row.get::<_, i64>(4)?;
         let was_at_work = kept_since.get(&old.thread).is_some_and(|since| *since <= ended_ms);
         Ok((old, row.get::<_, String>(2)?, row.get::<_, bool>(3)? && !was_at_work))
@@ -269,8 +272,8 @@ fn remove(
             )?
             .execute(params![run.thread, change.revision.cast_signed(), record(change), run.id])?;
     }
-    if events.len() as u64 != all {
-        // The changes of events that cannot be read. Finding them reads all changes of the thread.
+    if events.len() as u64 != run.events {
+        // The changes of events that cannot be read or are missing. Finding them reads all changes of the thread.
         let rest = "DELETE FROM changes WHERE thread = ?1 AND run = ?2";
         connection.prepare_cached(rest)?.execute([run.thread, run.id])?;
     }
@@ -346,8 +349,8 @@ fn join_first_changes(connection: &Connection, thread: i64) -> rusqlite::Result<
         .prepare_cached("DELETE FROM changes WHERE thread = ?1 AND revision < ?2")?
         .execute([thread, last])?;
     connection
-        .prepare_cached("UPDATE changes SET keys = NULL, body = ?3 WHERE thread = ?1 AND revision = ?2")?
-        .execute(params![thread, last, record(&joined)])?;
+        .prepare_cached("UPDATE changes SET keys = ?4, body = ?3 WHERE thread = ?1 AND revision = ?2")?
+        .execute(params![thread, last, record(&joined), WrittenKeys::of(&joined).text()])?;
     Ok(())
 }
 

@@ -12,12 +12,12 @@ const MAX_GROUP: usize = 256;
 /// The number of deferred commits that are written without waiting for more. They are in memory
 /// until then.
 const ENOUGH: usize = 64;
-/// A commit with more text is large, in bytes.
+/// A commit that writes or folds more is large, in bytes.
 const LARGE_BYTES: usize = 256 * 1024;
 /// How long a deferred commit waits for others to join it.
 const DEFERRED_FOR: Duration = Duration::from_millis(50);
 
-/// Jobs in order of arrival.
+/// Jobs in order of arrival, large ones apart.
 #[derive(Default)]
 pub(super) struct Queue {
     inner: Mutex<QueueState>,
@@ -27,7 +27,7 @@ pub(super) struct Queue {
 #[derive(Default)]
 struct QueueState {
     jobs: VecDeque<Job>,
-    /// Large commits, of which each group has one. A run waits for its commit, so none of them is overtaken
+    /// Large commits, of which each group takes one. A run waits for its commit, so none of them is overtaken
     /// by a later one of its own run.
     large: VecDeque<Job>,
     /// The number of deferred commits that are queued or being written.
@@ -43,10 +43,9 @@ impl Queue {
         if inner.closed {
             return;
         }
-        match job.bytes() > LARGE_BYTES {
-            true => inner.large.push_back(job),
-            false => inner.jobs.push_back(job),
-        }
+        let is_large = job.bytes() > LARGE_BYTES;
+        let jobs = if is_large { &mut inner.large } else { &mut inner.jobs };
+        jobs.push_back(job);
         // The woken thread finds the lock free.
         drop(inner);
         self.news.notify_one();

@@ -20,8 +20,10 @@ use tollgate_store::rules::WrittenKeys;
 /// A value up to this size is rewritten with each update.
 const SMALL_BYTES: i64 = 4 * 1024;
 
-/// The maximum number of updates beside a value. Each is a row, however short it is.
+/// The maximum number of updates beside a value, or one for this many bytes of it if that is more. Each is a
+/// row, however short it is.
 const MAX_UPDATES: i64 = 1_024;
+const BYTES_FOR_UPDATE: i64 = 256;
 
 /// The stored size of a key: of its value, and of the updates that are not folded into it yet.
 #[derive(Default, Clone, Copy)]
@@ -111,7 +113,7 @@ fn add_update(
     let bytes = i64::try_from(body.len()).unwrap_or(i64::MAX);
     let stays_apart = |size: &Size| {
         size.value_bytes > SMALL_BYTES
-            && size.updates < MAX_UPDATES
+            && size.updates < MAX_UPDATES.max(size.value_bytes / BYTES_FOR_UPDATE)
             && size.update_bytes.saturating_add(bytes) <= size.value_bytes
     };
     if let Some(size) = size.filter(stays_apart) {
@@ -273,11 +275,14 @@ pub(super) fn keys_since(
     let mut written = Vec::new();
     for row in rows {
         let (revision, keys) = row?;
-        match keys.and_then(|keys| WrittenKeys::parse(revision, &keys)) {
-            Some(keys) => written.push(keys),
-            None => written
-                .extend(changes_since(connection, thread, revision - 1, 1)?.iter().map(WrittenKeys::of)),
+        if let Some(keys) = keys.and_then(|keys| WrittenKeys::parse(revision, &keys)) {
+            written.push(keys);
+            continue;
         }
+        // The change itself may be long, so it is the last one of the page.
+        let change = changes_since(connection, thread, revision - 1, 1)?;
+        written.extend(change.iter().map(WrittenKeys::of));
+        break;
     }
     Ok(written)
 }

@@ -326,7 +326,7 @@ fn z3_large_commits_are_written_one_at_a_time_and_others_overtake_them() {
     let queue = Queue::default();
     let said = |run: &str, bytes: usize| {
         let events = vec![Event::MessageAdded { text: "x".repeat(bytes) }];
-        let mut prepared = PreparedCommit { commit: commit(run, events, 1), rows: None };
+        let mut prepared = PreparedCommit { commit: commit(run, events, 1), rows: None, volatile_bytes: 0 };
         prepared.rows = Some(prepared.serialized().unwrap());
         Job::Commit(Box::new(prepared), tokio::sync::oneshot::channel().0)
     };
@@ -334,7 +334,7 @@ fn z3_large_commits_are_written_one_at_a_time_and_others_overtake_them() {
         queue.push(said(run, bytes));
     }
     queue.close();
-    let mut next = || {
+    let next = || {
         let run = |job: &Job| match job {
             Job::Commit(prepared, _) => prepared.commit.run_id().to_string(),
             _ => String::new(),

@@ -15,8 +15,8 @@ use tollgate_store::CommitError;
 
 /// The maximum number of cached threads.
 const MAX_THREADS: usize = 32;
-/// A thread whose state becomes larger than this is no longer cached, in bytes: the writer thread would fold
-/// updates into its values, and all others would wait.
+/// A thread whose state is larger than this is not cached, in bytes: the writer thread would fold updates into
+/// its values, and all others would wait.
 const MAX_FOLLOWED_BYTES: usize = 1024 * 1024;
 /// The maximum size of the states and of the messages of all cached threads together, in bytes.
 const MAX_STATE_BYTES: usize = 16 * 1024 * 1024;
@@ -86,7 +86,7 @@ impl ThreadCache {
 
     /// Caches a thread that was read after [`get`](Self::get) missed it.
     pub(super) fn learn(&self, thread_id: &str, thread: &Thread, before: &HeadBefore) {
-        if thread.messages.len() > MAX_CACHED_MESSAGES {
+        if thread.messages.len() > MAX_CACHED_MESSAGES || thread.state.bytes() > MAX_FOLLOWED_BYTES {
             return;
         }
         let message_bytes = written_bytes(&*thread.messages);
@@ -180,12 +180,10 @@ impl CacheState {
     fn follow(&mut self, thread_id: &str, change: &StateChange, moved: u64) {
         let Some(CachedThread { thread, .. }) = self.threads.get_mut(thread_id) else { return };
         let revision = change.revision + moved;
-        if thread.state.revision() + 1 == revision {
+        let is_short = thread.state.bytes() <= MAX_FOLLOWED_BYTES;
+        if is_short && thread.state.revision() + 1 == revision {
             let change = StateChange { revision, updates: Arc::clone(&change.updates) };
             thread.state.apply_scope(&change, KeyScope::Thread);
-            if thread.state.bytes() > MAX_FOLLOWED_BYTES {
-                self.threads.remove(thread_id);
-            }
             self.fit();
         } else {
             self.threads.remove(thread_id);

@@ -26,7 +26,7 @@ pub(super) struct SharedParts {
     pub(super) volatile: Arc<VolatileValues>,
 }
 
-/// The number of other commits' changes held in memory at once. They may hold whole values.
+/// The number of other commits' changes whose keys are held in memory at once.
 const CHANGES_AT_ONCE: usize = 256;
 
 /// The jobs of a transaction that was committed.

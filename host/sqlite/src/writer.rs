@@ -10,13 +10,16 @@ use rusqlite::Connection;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::oneshot;
-use tollgate_agent::state::StateChange;
-use tollgate_store::{AuditRecord, Commit, CommitReceipt, Durability, StoreError};
+use tollgate_agent::state::{KeyUpdate, StateChange};
+use tollgate_store::{
+    AuditRecord, Commit, CommitReceipt, Durability, StoreError, VolatileValues, volatile_updates,
+};
 
 /// The handle of the writer thread, which ends when the handle is dropped.
 pub(super) struct Writer {
     queue: Arc<Queue>,
     lost: LostRecords,
+    volatile: Arc<VolatileValues>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
@@ -26,19 +29,20 @@ impl Writer {
         file: &Path,
         shared: SharedParts,
     ) -> Result<Self, StoreError> {
+        let volatile = Arc::clone(&shared.volatile);
         let connection = WriteConnection::new(connection, file, shared)?;
         let (queue, lost) = (Arc::new(Queue::default()), connection.lost());
         let served = QueueGuard(Arc::clone(&queue));
         let write = move || write_all(connection, &served.0);
         let thread = std::thread::Builder::new().name("tollgate-store".to_owned()).spawn(write);
         let thread = thread.map_err(|e| StoreError::other(format!("cannot start the writer thread: {e}")))?;
-        Ok(Self { queue, lost, thread: Some(thread) })
+        Ok(Self { queue, lost, volatile, thread: Some(thread) })
     }
 
     /// Commits the events and returns once they are durable. A deferred commit returns at once,
     /// unless too many are already pending.
     pub(super) async fn commit(&self, commit: Commit) -> JobResult {
-        let mut prepared = Box::new(PreparedCommit { commit, rows: None });
+        let mut prepared = Box::new(PreparedCommit { commit, rows: None, volatile_bytes: 0 });
         if prepared.commit.durability == Durability::Deferred {
             match self.queue.push_deferred(prepared) {
                 Ok(()) => return Ok(CommitReceipt::default()),
@@ -46,6 +50,11 @@ impl Writer {
             }
         }
         prepared.rows = Some(prepared.serialized()?);
+        let volatile = volatile_updates(prepared.changes());
+        if !volatile.is_empty() {
+            let kept = self.volatile.bytes(&prepared.commit.thread_id);
+            prepared.volatile_bytes = kept + volatile.iter().map(KeyUpdate::bytes).sum::<usize>();
+        }
         self.ask(|reply| Job::Commit(prepared, reply)).await?
     }
 

@@ -41,8 +41,8 @@ const MAX_CONFLICTS: u32 = 1_000;
 const CONFLICTS_AT_ONCE: u32 = 3;
 /// The longest of these pauses, in milliseconds.
 const MAX_PAUSE_MS: u64 = 200;
-/// A call whose outcome takes more memory is stored before it is answered, so that few bytes wait in memory for
-/// the store.
+/// A call whose arguments and outcome take more memory is stored before it is answered, so that few bytes wait in
+/// memory for the store.
 const MAX_DEFERRED_BYTES: u64 = 1024 * 1024;
 
 /// The event that came first.
@@ -399,7 +399,8 @@ impl Driver {
         commit.charged = charges(&events, Some(&self.run));
         commit.audit = records_of(&self.run, commit.run_id(), &events);
         let trapped = commit.audit.iter().any(|record| record.sign() == Sign::Trapped);
-        if commit.after() == 0 && !trapped && self.outcomes.bytes() <= MAX_DEFERRED_BYTES {
+        let held_bytes = self.outcomes.bytes() + self.arguments.as_ref().map_or(0, Reservation::bytes);
+        if commit.after() == 0 && !trapped && held_bytes <= MAX_DEFERRED_BYTES {
             commit.durability = durability(&events);
         }
         if commit.durability == Durability::Deferred {
@@ -453,10 +454,9 @@ impl Driver {
             return Vec::new();
         }
         let mut ended = self.run.clone();
-        for event in events {
-            if ended.apply(event).is_err() {
-                return Vec::new();
-            }
+        let is_long = events.iter().any(|event| self.run.changes_long_value(event));
+        if aside_if(is_long, || events.iter().try_for_each(|event| ended.apply(event))).is_err() {
+            return Vec::new();
         }
         ended.messages()[self.known_messages.min(ended.messages().len())..].to_vec()
     }

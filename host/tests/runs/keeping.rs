@@ -428,7 +428,7 @@ async fn z3_a_deferred_record_keeps_its_memory_until_it_is_stored() {
     let host = Host::builder().tool(echo).store(store).memory_budget(budget.clone()).build().unwrap();
     let other = rusqlite::Connection::open(folder.path().join("tollgate.db")).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let arguments = json!({"list": vec![1; 50_000]}).to_string();
+    let arguments = json!({"list": vec![1; 5_000]}).to_string();
     let end = host.call(CallRequest::from_json("echo", arguments)).await.unwrap();
     assert!(end.result().is_some());
     assert!(budget.reserved_bytes() > 0, "the record is in memory");

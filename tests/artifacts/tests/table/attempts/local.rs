@@ -247,7 +247,7 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
         party: "component",
         does: "Adds short updates to a long list without end, which each later reader folds into it.",
         outcome: "They are folded together, and into the stored list.",
-        limit: "1,024 updates beside a value",
+        limit: "1,024 updates beside a value, or one for 256 bytes of it",
         file: "host/sqlite/src/tests.rs",
         test: "z3_few_updates_are_kept_beside_a_value_however_short_they_are",
     },
