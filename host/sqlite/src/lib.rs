@@ -11,6 +11,7 @@ mod explain;
 mod foreign;
 mod inbox;
 mod job;
+mod joined_changes;
 mod lock;
 mod open;
 mod ownership;
@@ -20,6 +21,7 @@ mod prune;
 mod queue;
 mod read;
 mod read_only;
+mod readers;
 mod recent_keys;
 mod reserve;
 mod sizes;
@@ -40,7 +42,8 @@ pub use store_files::StoreFiles;
 use async_trait::async_trait;
 use foreign::ForeignCommits;
 use process::Process;
-use read::{FoundState, Readers};
+use read::{FoundState, SMALL_THREAD_BYTES};
+use readers::{QueryKind, Readers};
 use sizes::{Sizes, Subject};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -148,7 +151,7 @@ impl SqliteStore {
     /// The store cannot be read.
     pub async fn verify(&self) -> Result<VerifyReport, StoreError> {
         self.writer.catch_up().await?;
-        self.readers.ask(|reader| reader.verify()).await
+        self.readers.ask_as(QueryKind::List, |reader| reader.verify()).await
     }
 
     /// Returns the size of the records of a thread or component.
@@ -157,7 +160,7 @@ impl SqliteStore {
             return Ok(bytes);
         }
         let asked = subject.clone();
-        let bytes = self.readers.ask(move |reader| reader.bytes(&asked)).await?;
+        let bytes = self.readers.ask_as(QueryKind::Short, move |reader| reader.bytes(&asked)).await?;
         self.sizes.learn(subject, bytes);
         Ok(bytes)
     }
@@ -210,7 +213,10 @@ impl RunStore for SqliteStore {
 
     async fn runs(&self, filter: RunFilter) -> Result<Vec<RunSummary>, StoreError> {
         self.writer.catch_up().await?;
-        self.readers.ask(move |reader| reader.runs(&filter)).await
+        // A prompt waits for the runs of its thread.
+        let is_list = filter.thread_id.is_none() && filter.run_id.is_none();
+        let kind = if is_list { QueryKind::List } else { QueryKind::Long };
+        self.readers.ask_as(kind, move |reader| reader.runs(&filter)).await
     }
 
     async fn admit(&self, thread_id: Option<&str>, component_id: Option<&str>) -> Result<(), StoreError> {
@@ -265,7 +271,8 @@ impl StateStore for SqliteStore {
             Ok(thread) => thread.state,
             Err(before) => {
                 let (id, filter) = (thread_id.to_owned(), wanted.clone());
-                match self.readers.ask(move |reader| reader.state(&id, &filter, max_bytes)).await? {
+                let kind = if max_bytes <= SMALL_THREAD_BYTES { QueryKind::Short } else { QueryKind::Long };
+                match self.readers.ask_as(kind, move |reader| reader.state(&id, &filter, max_bytes)).await? {
                     FoundState::Part(state) => state,
                     FoundState::Larger(bytes) => return Ok(StateRead::Larger(bytes)),
                     FoundState::Whole(thread) => {
@@ -302,14 +309,14 @@ impl AuditStore for SqliteStore {
 
     async fn audit(&self, filter: AuditFilter) -> Result<Vec<AuditRecord>, StoreError> {
         self.writer.catch_up().await?;
-        self.readers.ask(move |reader| reader.audit(&filter)).await
+        self.readers.ask_as(QueryKind::List, move |reader| reader.audit(&filter)).await
     }
 
     async fn tool_health(&self) -> Result<Vec<ToolHealth>, StoreError> {
         // Health is that of the store at its place, not of a file that was moved away.
         self.place.check()?;
         self.writer.catch_up().await?;
-        self.readers.ask(|reader| reader.tool_health()).await
+        self.readers.ask_as(QueryKind::Short, |reader| reader.tool_health()).await
     }
 }
 
@@ -317,7 +324,7 @@ impl AuditStore for SqliteStore {
 impl ComponentStore for SqliteStore {
     async fn component(&self, digest: &str) -> Result<Option<Vec<u8>>, StoreError> {
         let digest = digest.to_owned();
-        self.readers.ask(move |reader| reader.component(&digest)).await
+        self.readers.ask_as(QueryKind::List, move |reader| reader.component(&digest)).await
     }
 
     fn archives(&self) -> bool {
@@ -396,12 +403,12 @@ impl CopySource for SqliteStore {
 
     async fn thread_ids(&self) -> Result<Vec<String>, StoreError> {
         self.writer.catch_up().await?;
-        self.readers.ask(|reader| reader.thread_ids()).await
+        self.readers.ask_as(QueryKind::List, |reader| reader.thread_ids()).await
     }
 
     async fn run_components(&self) -> Result<Vec<(String, String)>, StoreError> {
         self.writer.catch_up().await?;
-        self.readers.ask(|reader| reader.run_components()).await
+        self.readers.ask_as(QueryKind::List, |reader| reader.run_components()).await
     }
 }
 

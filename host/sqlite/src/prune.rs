@@ -7,21 +7,21 @@
 //! runs can still be replayed.
 
 use super::explain::explain;
+use super::joined_changes::join_all;
 use super::process;
 use super::read::runs_event;
 use super::sizes::Bytes;
-use super::state::changes_since;
 use super::turns::Turns;
 use super::{SqliteStore, lock, open, reserve, store_files};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, TransactionBehavior, params};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::json;
 use tollgate_agent::run::{Event, StoredEvent};
-use tollgate_agent::state::{KeyScope, KeyUpdate, State, StateChange};
-use tollgate_store::rules::{WrittenKeys, charges};
+use tollgate_agent::state::StateChange;
+use tollgate_store::rules::charges;
 use tollgate_store::{BlockingRun, PruneOptions, PruneReport, StoreError, StoreErrorKind};
 
 /// The number of runs removed in one transaction, so that others get their turn to write.
@@ -289,69 +289,6 @@ fn remove(
 
 fn record(change: &StateChange) -> String {
     serde_json::to_string(change).unwrap_or_default()
-}
-
-/// Merges the first changes of these threads, and lets others write in between.
-fn join_all(
-    connection: &mut Connection,
-    threads: BTreeSet<i64>,
-    turns: &mut Turns<'_>,
-) -> rusqlite::Result<()> {
-    let mut threads = threads.into_iter().peekable();
-    while threads.peek().is_some() && !turns.are_over() {
-        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        for thread in threads.by_ref() {
-            join_first_changes(&transaction, thread)?;
-            if turns.is_used_up() {
-                break;
-            }
-        }
-        transaction.commit()?;
-        turns.give();
-    }
-    Ok(())
-}
-
-/// Merges all changes before the first change of a remaining run. An open run continues from the
-/// state it knew, and needs every change since.
-fn join_first_changes(connection: &Connection, thread: i64) -> rusqlite::Result<()> {
-    let open = "SELECT EXISTS (SELECT 1 FROM runs WHERE thread = ?1 AND status IN ('running', 'waiting'))";
-    if connection.prepare_cached(open)?.query_row([thread], |row| row.get(0))? {
-        return Ok(());
-    }
-    let count = "SELECT count(*), max(revision) FROM changes WHERE thread = ?1 AND revision <
-        coalesce((SELECT min(revision) FROM changes WHERE thread = ?1 AND run IS NOT NULL), 1 << 62)";
-    let (number, last): (i64, Option<i64>) =
-        connection.prepare_cached(count)?.query_row([thread], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let Some(last) = last.filter(|_| number > 1) else { return Ok(()) };
-    let mut state = State::default();
-    let mut unknown = BTreeMap::new();
-    let mut known = 0;
-    while known < last.cast_unsigned() {
-        let changes = changes_since(connection, thread, known, 64)?;
-        let Some(newest) = changes.last() else { break };
-        known = newest.revision;
-        for change in changes.iter().filter(|change| change.revision <= last.cast_unsigned()) {
-            state.apply_scope(change, KeyScope::Thread);
-            for update in change.updates.iter().filter(|update| update.scope == KeyScope::Thread) {
-                match update.persistent {
-                    true => drop(unknown.remove(&update.key)),
-                    false => drop(unknown.insert(Arc::clone(&update.key), update.clone())),
-                }
-            }
-        }
-    }
-    let values = state.iter().map(|(key, value)| KeyUpdate::restored(key, value.clone()));
-    let updates =
-        values.filter(|update| !unknown.contains_key(&update.key)).chain(unknown.clone().into_values());
-    let joined = StateChange { revision: last.cast_unsigned(), updates: updates.collect() };
-    connection
-        .prepare_cached("DELETE FROM changes WHERE thread = ?1 AND revision < ?2")?
-        .execute([thread, last])?;
-    connection
-        .prepare_cached("UPDATE changes SET keys = ?4, body = ?3 WHERE thread = ?1 AND revision = ?2")?
-        .execute(params![thread, last, record(&joined), WrittenKeys::of(&joined).text()])?;
-    Ok(())
 }
 
 /// Removes a thread without runs and state, unless it has a conversation and a name that someone

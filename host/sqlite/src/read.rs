@@ -1,15 +1,13 @@
 //! Reading threads, events and lists of runs.
 
 use super::explain::explain;
-use super::open::{NEWEST, applied_and_known, connect, connect_read_only};
+use super::open::{NEWEST, applied_and_known};
 use super::{audit, inbox};
 use super::{process::Process, sizes::Subject, state};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
-use std::fmt::Display;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
-use tokio::sync::Semaphore;
+use std::path::Path;
+use std::sync::Arc;
 use tollgate_agent::json;
 use tollgate_agent::message::Message;
 use tollgate_agent::run::{Event, RunSpec, StoredEvent, Thread};
@@ -19,86 +17,6 @@ use tollgate_store::{
     AuditFilter, AuditRecord, EventPage, KeyFilter, PageLimit, Record, Remedy, RunFilter, RunSummary,
     SentCommand, StoreError, ThreadSize, ToolHealth,
 };
-
-/// A pool of connections for reading. A connection that was opened is kept: SQLite could not close
-/// its file while another connection holds a lock on it, which each does in this journal mode.
-pub(super) struct Readers {
-    file: PathBuf,
-    process: Arc<Process>,
-    access: Access,
-    idle: Mutex<Vec<Connection>>,
-    /// The places for queries at one time; others wait.
-    places: Arc<Semaphore>,
-}
-
-/// The way in which the file is opened for reading.
-#[derive(Debug, Clone, Copy)]
-enum Access {
-    /// Like connections that write.
-    Shared,
-    /// Without writing anything.
-    ReadOnly,
-    /// Without writing, and no other process writes to the file.
-    Unchanging,
-}
-
-/// The maximum number of queries at one time, and so of connections.
-const MAX_CONNECTIONS: usize = 8;
-
-impl Readers {
-    pub(super) fn new(file: PathBuf, process: Arc<Process>) -> Self {
-        Self::of(file, process, Access::Shared)
-    }
-
-    pub(super) fn read_only(file: PathBuf, process: Arc<Process>, is_unchanging: bool) -> Self {
-        let access = if is_unchanging { Access::Unchanging } else { Access::ReadOnly };
-        Self::of(file, process, access)
-    }
-
-    fn of(file: PathBuf, process: Arc<Process>, access: Access) -> Self {
-        Self {
-            file,
-            process,
-            access,
-            idle: Mutex::default(),
-            places: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
-        }
-    }
-
-    pub(super) fn query<T>(
-        &self,
-        query: impl FnOnce(&Reader<'_>) -> Result<T, StoreError>,
-    ) -> Result<T, StoreError> {
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let connection = match idle {
-            Some(connection) => connection,
-            None => match self.access {
-                Access::Shared => connect(&self.file)?,
-                Access::ReadOnly => connect_read_only(&self.file, false)?,
-                Access::Unchanging => connect_read_only(&self.file, true)?,
-            },
-        };
-        let answer = query(&Reader { connection: &connection, file: &self.file, process: &self.process });
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
-        answer
-    }
-
-    /// Runs the query on a thread that may block on the disk.
-    pub(super) async fn ask<T: Send + 'static>(
-        self: &Arc<Self>,
-        query: impl FnOnce(&Reader<'_>) -> Result<T, StoreError> + Send + 'static,
-    ) -> Result<T, StoreError> {
-        let failed = |e: &dyn Display| StoreError::other(format!("a query of the store failed: {e}"));
-        let readers = Arc::clone(self);
-        let place = Arc::clone(&self.places).acquire_owned().await.map_err(|e| failed(&e))?;
-        let work = move || {
-            // Kept until the query has ended, even if its caller has left.
-            let _place = place;
-            readers.query(query)
-        };
-        tokio::task::spawn_blocking(work).await.map_err(|e| failed(&e))?
-    }
-}
 
 fn event_row(row: &Row<'_>) -> rusqlite::Result<EventRow> {
     Ok(EventRow {
@@ -131,7 +49,7 @@ struct FoundRows {
 }
 
 /// A thread with at most this much text is read whole and cached, in bytes.
-const SMALL_THREAD_BYTES: u64 = 256 * 1024;
+pub(super) const SMALL_THREAD_BYTES: u64 = 256 * 1024;
 /// The maximum number of messages of a cached thread.
 pub(super) const MAX_CACHED_MESSAGES: usize = 100;
 
@@ -154,7 +72,7 @@ fn total(sizes: &[(String, usize)]) -> u64 {
 pub(super) struct Reader<'a> {
     pub(super) connection: &'a Connection,
     pub(super) file: &'a Path,
-    process: &'a Process,
+    pub(super) process: &'a Process,
 }
 
 impl Reader<'_> {

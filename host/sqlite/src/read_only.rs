@@ -4,7 +4,8 @@
 use super::explain::sibling_path;
 use super::open;
 use super::process::{self, Process};
-use super::read::{FoundState, Readers};
+use super::read::FoundState;
+use super::readers::Readers;
 use super::store_files;
 use async_trait::async_trait;
 use std::path::Path;

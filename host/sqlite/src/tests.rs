@@ -474,6 +474,45 @@ async fn z8_runs_are_removed_in_batches_and_the_rest_stays_sound() {
     assert_eq!(((pruned.runs + rest.runs).cast_signed(), left()), (RUNS, 0));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn z8_the_changes_of_a_thread_are_joined_in_parts() {
+    const RUNS: u64 = 350;
+    let data = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(data.path()).unwrap();
+    let ended =
+        || Event::RunFinished { status: RunStatus::Completed, text: String::new(), usage: Box::default() };
+    for revision in 1..=RUNS {
+        let change = StateChange { revision, updates: [joined(json!([revision]))].into() };
+        let events = vec![started(), finished(change), ended()];
+        store.commit(commit(&format!("r{revision}"), events, 0)).await.unwrap();
+    }
+    let (_, other) = open::prepare(data.path()).unwrap();
+    let slow = "CREATE TRIGGER slow BEFORE DELETE ON changes
+        BEGIN SELECT length(hex(randomblob(500000))); END";
+    other.execute_batch(slow).unwrap();
+    let left = || other.query_row("SELECT count(*) FROM changes", [], |row| row.get::<_, i64>(0)).unwrap();
+    tokio::task::block_in_place(|| pruned_until_stopped(data.path(), &other, left));
+    assert!(left() > 1, "all were removed at once");
+    // The rest leads to the same state.
+    let mut state = tollgate_agent::state::State::default();
+    while let Some(change) = store.changes("t", state.revision(), 1).await.unwrap().first() {
+        state.apply(change);
+    }
+    let stored = store.thread("t").await.unwrap().state;
+    assert_eq!((state.revision(), state.get("k.list")), (RUNS, stored.get("k.list")));
+    // They are joined once the thread has another run to remove.
+    let change = StateChange { revision: RUNS + 1, updates: [joined(json!([0]))].into() };
+    store.commit(commit("last", vec![started(), finished(change), ended()], 0)).await.unwrap();
+    other.execute_batch("DROP TRIGGER slow").unwrap();
+    let pruning = PruneOptions { before_ms: 1_000, dry_run: false, give_back: false };
+    tokio::task::block_in_place(|| SqliteStore::prune(data.path(), pruning).unwrap());
+    let changes = store.changes("t", 0, 1_000).await.unwrap();
+    let mut state = tollgate_agent::state::State::default();
+    changes.iter().for_each(|change| state.apply(change));
+    let stored = store.thread("t").await.unwrap().state;
+    assert_eq!((changes.len(), state.get("k.list")), (1, stored.get("k.list")));
+}
+
 /// Returns the number of this process's descriptors on the database of this store.
 fn descriptors(directory: &Path) -> usize {
     let file = super::open::file_in(directory);

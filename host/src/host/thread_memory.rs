@@ -6,6 +6,7 @@ use crate::tools::Toolbox;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
+use tollgate_agent::gate::permissions::REMEMBERED_IN_THREAD;
 use tollgate_agent::run::Thread;
 use tollgate_agent::state::Access;
 use tollgate_agent::state::key::owner_of;
@@ -122,7 +123,9 @@ impl Host {
     /// Returns the keys of a thread's state that a direct call of this tool may use.
     fn keys_of_call(&self, toolbox: &Toolbox, tool_name: &str) -> KeyFilter {
         let catalog = toolbox.catalog();
-        let (mut owner_ids, mut keys) = (BTreeSet::new(), BTreeSet::new());
+        // The host's own keys, such as a person's answers for the whole thread.
+        let mut owner_ids = BTreeSet::from([owner_of(REMEMBERED_IN_THREAD).to_owned()]);
+        let mut keys = BTreeSet::new();
         let mut add = |access: &Access| {
             keys.extend(access.reads().map(str::to_owned));
             // The size of all keys of their owner is limited.

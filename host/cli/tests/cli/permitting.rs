@@ -72,6 +72,11 @@ fn w8_an_answer_for_the_thread_holds_in_the_next_process_and_in_no_other_thread(
         .ends_with(0);
     call("mine").ends_with(0);
     call("other").ends_with(3);
+    // Of a thread with a long state, only a part is read.
+    let state = format!(r#"{{"state": {{"gone.text": "{}"}}}}"#, "x".repeat(300_000));
+    let import = ["state", "import", "mine", "--keep-unknown"];
+    place.tollgate(&import).write_stdin(state).assert().success();
+    call("mine").ends_with(0);
 }
 
 #[test]

@@ -277,6 +277,22 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         party: "component",
+        does: "Fills the record, so that lists of it take long.",
+        outcome: "They leave room for what calls read.",
+        limit: "6 of 8 queries at once",
+        file: "host/sqlite/src/readers.rs",
+        test: "z3_longer_queries_leave_places_for_those_that_calls_wait_for",
+    },
+    Attempt {
+        party: "component",
+        does: "Changes a thread without end, so that removing its old changes takes long.",
+        outcome: "They are removed in parts, and others write in between.",
+        limit: "64 changes at once",
+        file: "host/sqlite/src/tests.rs",
+        test: "z8_the_changes_of_a_thread_are_joined_in_parts",
+    },
+    Attempt {
+        party: "component",
         does: "Moves a file out of a directory with a full quota into another one.",
         outcome: "It counts there.",
         limit: "`quota_bytes`",
