@@ -20,7 +20,7 @@ use tollgate_agent::state::{KeyScope, StateChange};
 use tollgate_sandbox::MemoryBudget;
 
 /// The number of thread changes that are read at once.
-const CHANGES_AT_ONCE: usize = 32;
+const CHANGES_AT_ONCE: usize = 256;
 
 /// The number of thread changes whose values are read only to drop them.
 const VALUES_AT_ONCE: u64 = 8;
