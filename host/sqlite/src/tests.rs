@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::context::RunIdentity;
 use tollgate_agent::message::Message;
-use tollgate_agent::outcome::{ToolResult, Usage};
+use tollgate_agent::outcome::ToolResult;
 use tollgate_agent::run::CallEnd;
 use tollgate_agent::run::event::FinishedCall;
 use tollgate_agent::run::{AgentSpec, Event, RunLimits, RunSpec, RunStatus, Task};
@@ -52,19 +52,10 @@ fn started() -> Event {
 }
 
 fn finished(change: StateChange) -> Event {
+    let end = CallEnd::Result(Arc::new(ToolResult::success(1)));
     Event::CallFinished(Arc::new(FinishedCall {
-        call_id: "c".into(),
-        tool_name: "echo".into(),
-        end: CallEnd::Result(Arc::new(ToolResult::success(1))),
         change: Some(change),
-        replaced: None,
-        notes: Vec::new(),
-        scheduled: Vec::new(),
-        filter: None,
-        transfer: None,
-        escalates: false,
-        usage: Usage::default(),
-        earlier: Usage::default(),
+        ..FinishedCall::new("c", "echo", end)
     }))
 }
 

@@ -50,8 +50,7 @@ impl Driver {
     pub(super) fn long_values(&self, input: &Input) -> BTreeSet<String> {
         let Input::Attempted { outcome, attempt: 1, .. } = input else { return BTreeSet::new() };
         let Outcome::Returned(output) = outcome.as_ref() else { return BTreeSet::new() };
-        let state = self.run.state().snapshot();
-        let is_long = |key: &str| state.bytes(key) >= LONG_BYTES;
+        let is_long = |key: &str| self.run.state().bytes_of(key) >= LONG_BYTES;
         let written = output.mutations.iter().map(|mutation| mutation.key.as_str());
         written.filter(|key| self.is_rewritten(key) && is_long(key)).map(str::to_owned).collect()
     }

@@ -44,8 +44,7 @@ pub(crate) use thread_locks::ThreadLocks;
 
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
-use tollgate_agent::SmolStr;
-use tollgate_agent::outcome::{Fault, ToolResult, Usage};
+use tollgate_agent::outcome::{Fault, ToolResult};
 use tollgate_agent::run::event::{FinishedCall, SuspendedCall};
 use tollgate_agent::run::{CallEnd, Event, Phase, Run, RunStatus, RunUsage, StoredEvent, Thread};
 use uuid::Uuid;
@@ -185,20 +184,7 @@ impl RunEnd {
 
     /// Returns the end of a direct call that was refused before it began.
     pub(crate) fn refused(run_id: Arc<str>, thread_id: Arc<str>, tool_name: &str, fault: Fault) -> Self {
-        let finished = FinishedCall {
-            call_id: SmolStr::new(&run_id),
-            tool_name: SmolStr::new(tool_name),
-            end: CallEnd::Fault(fault),
-            change: None,
-            replaced: None,
-            notes: Vec::new(),
-            scheduled: Vec::new(),
-            filter: None,
-            transfer: None,
-            escalates: false,
-            usage: Usage::default(),
-            earlier: Usage::default(),
-        };
+        let finished = FinishedCall::new(&*run_id, tool_name, CallEnd::Fault(fault));
         Self {
             run_id,
             thread_id,

@@ -11,7 +11,7 @@ use tollgate::store::{
     StoreError, StoreErrorKind, StoreLimits, restore_state,
 };
 use tollgate_agent::message::Message;
-use tollgate_agent::outcome::{ToolResult, Usage};
+use tollgate_agent::outcome::ToolResult;
 use tollgate_agent::run::event::FinishedCall;
 use tollgate_agent::run::{AgentSpec, CallEnd, Event, RunLimits, RunSpec, RunStatus, StoredEvent, Task};
 use tollgate_agent::state::{Fold, KeyUpdate, Reducer, State, StateChange};
@@ -36,20 +36,9 @@ pub(crate) fn started(run: &str) -> Event {
 
 pub(crate) fn changed(revision: u64, value: u64) -> Event {
     let updates = [KeyUpdate::restored("k.n", json!(value))].into();
-    Event::CallFinished(Arc::new(FinishedCall {
-        call_id: "c".into(),
-        tool_name: "echo".into(),
-        end: CallEnd::Result(Arc::new(ToolResult::success(value))),
-        change: Some(StateChange { revision, updates }),
-        replaced: None,
-        notes: Vec::new(),
-        scheduled: Vec::new(),
-        filter: None,
-        transfer: None,
-        escalates: false,
-        usage: Usage::default(),
-        earlier: Usage::default(),
-    }))
+    let end = CallEnd::Result(Arc::new(ToolResult::success(value)));
+    let change = Some(StateChange { revision, updates });
+    Event::CallFinished(Arc::new(FinishedCall { change, ..FinishedCall::new("c", "echo", end) }))
 }
 
 pub(crate) fn commit(run: &str, after: u64, events: Vec<Event>) -> Commit {

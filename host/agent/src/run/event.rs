@@ -304,6 +304,25 @@ pub struct FinishedCall {
 }
 
 impl FinishedCall {
+    /// Creates the end of a call that changed nothing and used nothing.
+    #[must_use]
+    pub fn new(call_id: impl Into<SmolStr>, tool_name: impl Into<SmolStr>, end: CallEnd) -> Self {
+        Self {
+            call_id: call_id.into(),
+            tool_name: tool_name.into(),
+            end,
+            change: None,
+            replaced: None,
+            notes: Vec::new(),
+            scheduled: Vec::new(),
+            filter: None,
+            transfer: None,
+            escalates: false,
+            usage: Usage::default(),
+            earlier: Usage::default(),
+        }
+    }
+
     /// Returns the usage of the last attempt.
     #[must_use]
     pub fn last_attempt(&self) -> Usage {

@@ -66,19 +66,11 @@ fn started(call_id: &str, attempt: u32) -> Event {
 fn finished(call_id: &str, tool: &str, end: CallEnd, changes: &[(&str, Value)]) -> Event {
     let updates: std::sync::Arc<[KeyUpdate]> =
         changes.iter().map(|(key, value)| KeyUpdate::restored(key, value.clone())).collect();
+    let change = (!updates.is_empty()).then_some(StateChange { revision: 3, updates });
     Event::CallFinished(Arc::new(FinishedCall {
-        call_id: call_id.into(),
-        tool_name: tool.into(),
-        end,
-        change: (!updates.is_empty()).then_some(StateChange { revision: 3, updates }),
-        replaced: None,
-        notes: Vec::new(),
-        scheduled: Vec::new(),
-        filter: None,
-        transfer: None,
-        escalates: false,
+        change,
         usage: used(1),
-        earlier: Usage::default(),
+        ..FinishedCall::new(call_id, tool, end)
     }))
 }
 
