@@ -10,6 +10,7 @@ use std::sync::Arc;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Error, Row};
 use tollgate_agent::json;
+use tollgate_agent::run::event::RecordedChange;
 use tollgate_agent::run::{Event, StoredEvent, Thread};
 use tollgate_agent::state::{State, StateChange};
 use tollgate_store::rules::{EventRow, first_damage};
@@ -266,7 +267,7 @@ pub(crate) async fn changes_since(
         for row in &rows {
             let body = row.get::<_, Option<&str>>(0).unwrap_or_default();
             if row.get(1) {
-                changes.extend(parse::<Event>("event", body)?.change().cloned());
+                changes.extend(parse::<RecordedChange>("event", body)?.change);
             } else {
                 changes.push(parse("change", body)?);
             }

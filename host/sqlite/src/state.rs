@@ -11,7 +11,7 @@ use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::Arc;
 use tollgate_agent::json;
-use tollgate_agent::run::Event;
+use tollgate_agent::run::event::RecordedChange;
 use tollgate_agent::state::key::owner_of;
 use tollgate_agent::state::{KeyScope, KeyUpdate, Reducer, StateChange};
 use tollgate_store::MAX_CHANGES_BYTES;
@@ -249,8 +249,8 @@ pub(super) fn changes_since(
             break;
         }
         if of_event {
-            let event: Event = json::from_record(&body).map_err(unreadable)?;
-            changes.extend(event.change().cloned());
+            let event: RecordedChange = json::from_record(&body).map_err(unreadable)?;
+            changes.extend(event.change);
         } else {
             changes.push(json::from_record(&body).map_err(unreadable)?);
         }

@@ -265,6 +265,15 @@ pub struct CheckedCall {
     pub tool: Option<Arc<Tool>>,
 }
 
+/// The part of an event's record that changes the state: what [`Event::change`] returns, read without the
+/// rest, which may be much longer.
+#[derive(Debug, Deserialize)]
+pub struct RecordedChange {
+    /// The change, if the event has one.
+    #[serde(default)]
+    pub change: Option<StateChange>,
+}
+
 /// The end of a call.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FinishedCall {
@@ -327,5 +336,31 @@ impl FinishedCall {
     #[must_use]
     pub fn last_attempt(&self) -> Usage {
         self.usage.without(self.earlier)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::outcome::ToolResult;
+    use crate::state::KeyUpdate;
+    use serde_json::json;
+
+    #[test]
+    fn the_change_of_a_record_is_that_of_its_event() {
+        let change = StateChange { revision: 7, updates: [KeyUpdate::restored("k.a", json!([1.50]))].into() };
+        let end = || CallEnd::Result(Arc::new(ToolResult::success("done")));
+        let finished = |change| FinishedCall { change, ..FinishedCall::new("c", "echo", end()) };
+        for event in [
+            Event::CallFinished(Arc::new(finished(Some(change.clone())))),
+            Event::CallFinished(Arc::new(finished(None))),
+            Event::StepStarted { step: 1 },
+        ] {
+            let record = serde_json::to_string(&event).unwrap();
+            let read: RecordedChange = crate::json::from_record(&record).unwrap();
+            let again: Event = crate::json::from_record(&record).unwrap();
+            assert_eq!(read.change.as_ref(), again.change(), "{record}");
+        }
     }
 }
