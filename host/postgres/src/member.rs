@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio::sync::{OnceCell, mpsc, oneshot};
 use tokio_postgres::{Client, Row};
 use tokio_util::sync::{CancellationToken, DropGuard};
-use tollgate_store::StoreError;
+use tollgate_store::{StoreError, StoreErrorKind};
 use uuid::Uuid;
 
 /// A host that uses the database.
@@ -450,14 +450,18 @@ impl Keeper {
             if now() >= until {
                 break;
             }
-            match note {
-                Note::Release { run_id, epoch } => {
-                    self.release(run_id.clone(), epoch.cast_signed()).await?;
-                }
+            let written = match note {
+                Note::Release { run_id, epoch } => self.release(run_id.clone(), epoch.cast_signed()).await,
                 Note::TurnOver(turn) => {
-                    self.ask("DELETE FROM turns WHERE id = $1", params![(*turn, INT8)]).await?;
+                    let deleted = self.ask("DELETE FROM turns WHERE id = $1", params![(*turn, INT8)]).await;
+                    deleted.map(drop)
                 }
-                Note::Join(_) | Note::Flush(_) => {}
+                Note::Join(_) | Note::Flush(_) => Ok(()),
+            };
+            match written {
+                // Refused for good, like an id that the database cannot hold. Later notes do not wait for it.
+                Err(why) if why.kind() == StoreErrorKind::Other => tracing::warn!("{why}"),
+                written => written?,
             }
             match pending.remove(0) {
                 Note::Join(reply) => {

@@ -256,14 +256,17 @@ impl Host {
         (hub, publisher, events)
     }
 
-    /// Drives a run until it ends or waits. If all clients have been gone for a while, `abandoned`
-    /// is cancelled; a detached run has no such token.
+    /// Drives a run until it ends or waits, and then ends the streams of its clients, even if the driver
+    /// panics. If all clients have been gone for a while, `abandoned` is cancelled; a detached run has no
+    /// such token.
     pub(super) async fn drive_attended<T>(
         &self,
         drive: impl Future<Output = Result<T, RunError>>,
         hub: Arc<Hub>,
         abandoned: Option<CancellationToken>,
     ) -> Result<T, RunError> {
+        let hub = HubGuard(hub);
+        let hub = &hub.0;
         let given_up = async {
             match abandoned {
                 None => std::future::pending::<Infallible>().await,
@@ -282,14 +285,22 @@ impl Host {
         if let Err(why) = &ended {
             self.inner.failures.add(hub.run_id(), why);
         }
-        hub.close();
         ended
+    }
+}
+
+/// Closes the hub when it is dropped.
+struct HubGuard(Arc<Hub>);
+
+impl Drop for HubGuard {
+    fn drop(&mut self) {
+        self.0.close();
     }
 }
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, clippy::panic)]
     use super::*;
 
     #[test]
@@ -305,5 +316,17 @@ mod tests {
         assert!(is_live(&next), "although the first one is still open");
         first.close();
         assert!(is_live(&next));
+    }
+
+    #[tokio::test]
+    async fn e1_the_streams_of_a_driver_that_panics_end() {
+        let (host, run_id) = (Host::builder().build().unwrap(), Arc::<str>::from("r"));
+        let (hub, _publisher, mut events) =
+            host.listened((&run_id, FIRST_EPOCH), true, &CancellationToken::new());
+        let drive =
+            std::panic::AssertUnwindSafe(host.drive_attended::<()>(async { panic!("a defect") }, hub, None));
+        assert!(futures::FutureExt::catch_unwind(drive).await.is_err());
+        let ended = tokio::time::timeout(Duration::from_secs(10), events.next()).await;
+        assert!(matches!(ended, Ok(None)));
     }
 }

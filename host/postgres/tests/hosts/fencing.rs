@@ -127,6 +127,15 @@ async fn what_the_database_cannot_keep_is_refused_and_asked_for_in_vain() {
     let refused = store.commit(commit("n\0", 1, 0, vec![started("n\0", prompt())])).await;
     let refused = refused.unwrap_err().to_string();
     assert!(refused.contains("an id contains a NUL character; use another id"), "{refused}");
+    // A release that the database refuses does not keep the next one.
+    store.release("n\0", 1);
+    store.release("r", 1);
+    let behind = database.client().await;
+    until("the release", async || {
+        let sql = "SELECT owner IS NULL FROM runs WHERE id = 'r'";
+        behind.query_one(sql, &[]).await.unwrap().get::<_, bool>(0).then_some(())
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
