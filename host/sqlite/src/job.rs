@@ -7,8 +7,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 use tollgate_agent::run::{Event, RunSpec, StoredEvent};
-use tollgate_agent::state::StateChange;
-use tollgate_store::rules::moved;
+use tollgate_agent::state::{KeyScope, KeyUpdate, StateChange};
+use tollgate_store::rules::{CHECKSUM_BYTES, CommitRows, checksum, serialize};
 use tollgate_store::{AuditRecord, Commit, CommitError, CommitReceipt, StoreError};
 
 /// The channel of a job's answer.
@@ -22,7 +22,7 @@ pub(super) enum Job {
     /// Waits until all earlier deferred commits are written.
     Flush(Reply<()>),
     Note(Vec<AuditRecord>, Reply<Result<(), StoreError>>),
-    Change(Arc<str>, StateChange, Reply<JobResult>),
+    Change(Box<PreparedChange>, Reply<JobResult>),
     /// Other statements of the same transaction.
     Other(Statements, Reply<Result<(), StoreError>>),
 }
@@ -33,23 +33,37 @@ pub(super) type Statements = Box<dyn Fn(&Connection, &Process) -> rusqlite::Resu
 /// The result of a job.
 pub(super) type JobResult = Result<CommitReceipt, CommitError>;
 
-/// A commit, with its rows unless it is deferred. The caller serializes the rows, instead of
-/// the thread that writes for all.
+/// A checksum of an event.
+type Sum = [u8; CHECKSUM_BYTES];
+
+/// A commit with everything that is written for it. The caller prepares it, instead of the thread that
+/// writes for all.
 pub(super) struct PreparedCommit {
     pub(super) commit: Commit,
-    pub(super) rows: Option<Rows>,
+    pub(super) rows: CommitRows,
+    /// What its changes write; see [`written_values`].
+    pub(super) values: Vec<String>,
     /// The size of the values in memory that it changes, which are folded when it is written, in bytes.
     pub(super) volatile_bytes: usize,
-}
-
-/// The serialized events and messages of a commit.
-#[derive(Clone)]
-pub(super) struct Rows {
-    pub(super) events: Vec<String>,
-    pub(super) messages: Vec<String>,
+    /// The checksum of the event before the commit, as it was read, and the checksums that follow from it.
+    sums: Option<(Option<Vec<u8>>, Vec<Sum>)>,
 }
 
 impl PreparedCommit {
+    pub(super) fn new(commit: Commit, rows: CommitRows) -> Self {
+        let changes = commit.events().iter().filter_map(|numbered| numbered.event.change());
+        let values = changes.flat_map(written_values).collect();
+        let volatile_bytes = rows.volatile_bytes;
+        Self { commit, rows, values, volatile_bytes, sums: None }
+    }
+
+    /// Prepares a large commit, whose checksums take long, too. `before` is the checksum of the event before it.
+    pub(super) fn large(commit: Commit, before: Option<Vec<u8>>) -> Result<Self, StoreError> {
+        let rows = CommitRows::of(&commit)?;
+        let sums = sums_of(&commit, &rows.events, before.as_deref());
+        Ok(Self { sums: Some((before, sums)), ..Self::new(commit, rows) })
+    }
+
     /// Returns the spec of the run, if these are its first events.
     pub(super) fn begins(&self) -> Option<&RunSpec> {
         match &self.commit.events().first()?.event {
@@ -63,64 +77,86 @@ impl PreparedCommit {
         self.commit.events().iter().filter_map(|numbered| numbered.event.change())
     }
 
-    /// Returns the rows. Those of a deferred commit are built when it is written and dropped
-    /// afterwards, so that a group's rows are never in memory all at once.
-    fn rows(&self) -> Result<Cow<'_, Rows>, StoreError> {
-        self.rows.as_ref().map_or_else(|| self.serialized().map(Cow::Owned), |rows| Ok(Cow::Borrowed(rows)))
+    /// Returns the events moved behind this many changes of others, and their rows.
+    pub(super) fn moved(
+        &self,
+        revisions: u64,
+    ) -> Result<(Arc<[StoredEvent]>, Cow<'_, [String]>), StoreError> {
+        self.rows.moved(self.commit.events(), revisions)
     }
 
-    /// Returns the events moved behind this many changes of others, and their rows.
-    pub(super) fn moved(&self, revisions: u64) -> Result<(Arc<[StoredEvent]>, Cow<'_, Rows>), StoreError> {
-        let mut rows = self.rows()?;
-        let events = moved(self.commit.events(), revisions);
-        if revisions > 0 {
-            let first = events.iter().position(|numbered| numbered.event.change().is_some());
-            let changed = first.unwrap_or(events.len())..;
-            let written = &mut rows.to_mut().events[changed.clone()];
-            for (row, numbered) in written.iter_mut().zip(&events[changed]) {
-                *row = serialize(&numbered.event)?;
-            }
+    /// Returns the checksums of the rows of the events, which are moved behind this many changes of others and
+    /// follow an event with this checksum.
+    pub(super) fn sums(&self, rows: &[String], moved: u64, before: Option<&[u8]>) -> Cow<'_, [Sum]> {
+        match &self.sums {
+            Some((known, sums)) if moved == 0 && known.as_deref() == before => Cow::Borrowed(sums),
+            _ => Cow::Owned(sums_of(&self.commit, rows, before)),
         }
-        Ok((events, rows))
     }
 
     /// Returns the size of the commit's records and the components that caused them.
-    pub(super) fn bytes(&self, rows: &Rows) -> Bytes {
+    pub(super) fn sizes(&self, events: &[String]) -> Bytes {
         let mut bytes = Bytes::default();
         let charged = self.commit.charged.iter().map(Option::as_ref).chain(std::iter::repeat(None));
-        rows.events.iter().zip(charged).for_each(|(body, component)| bytes.add(body.len(), component));
-        rows.messages.iter().for_each(|body| bytes.add(body.len(), None));
+        events.iter().zip(charged).for_each(|(body, component)| bytes.add(body.len(), component));
+        self.rows.messages.iter().for_each(|body| bytes.add(body.len(), None));
         bytes
     }
 
-    /// Returns its rows, built now.
-    pub(super) fn serialized(&self) -> Result<Rows, StoreError> {
-        let events = self.commit.events().iter().map(|numbered| serialize(&numbered.event));
-        let messages = self.commit.messages.iter().map(serialize);
-        Ok(Rows { events: events.collect::<Result<_, _>>()?, messages: messages.collect::<Result<_, _>>()? })
-    }
-}
-
-fn serialize<T: serde::Serialize>(row: &T) -> Result<String, StoreError> {
-    serde_json::to_string(row).map_err(|e| StoreError::other(format!("a record cannot be written: {e}")))
-}
-
-impl Rows {
-    /// Returns the length of all rows, in bytes.
+    /// Returns how much is written or folded for it, in bytes.
     pub(super) fn bytes(&self) -> usize {
-        self.events.iter().chain(&self.messages).map(String::len).sum()
+        self.rows.bytes() + self.volatile_bytes
     }
+}
+
+fn sums_of(commit: &Commit, rows: &[String], before: Option<&[u8]>) -> Vec<Sum> {
+    let mut before = before.map(<[u8]>::to_vec);
+    let numbered = commit.events().iter().zip(rows);
+    let sums = numbered.map(|(event, body)| {
+        let sum = checksum(before.as_deref(), event.number, commit.at_ms(), body);
+        before = Some(sum.to_vec());
+        sum
+    });
+    sums.collect()
+}
+
+/// A change that belongs to no run, with everything that is written for it.
+pub(super) struct PreparedChange {
+    pub(super) thread_id: Arc<str>,
+    pub(super) change: StateChange,
+    /// The change as JSON.
+    pub(super) body: String,
+    /// What it writes; see [`written_values`].
+    pub(super) values: Vec<String>,
+}
+
+impl PreparedChange {
+    pub(super) fn new(thread_id: Arc<str>, change: StateChange) -> Result<Self, StoreError> {
+        let (body, values) = (serialize(&change)?, written_values(&change).collect());
+        Ok(Self { thread_id, change, body, values })
+    }
+}
+
+/// Returns a change's updates of the thread's persistent keys.
+pub(super) fn kept_updates(change: &StateChange) -> impl Iterator<Item = &KeyUpdate> {
+    change.updates.iter().filter(|update| update.persistent && update.scope == KeyScope::Thread)
+}
+
+/// Returns the value of each of the [`kept_updates`] as JSON, or the update itself if the value follows from it.
+fn written_values(change: &StateChange) -> impl Iterator<Item = String> {
+    kept_updates(change).map(|update| {
+        let written = update.value.as_ref().or(update.update.as_ref());
+        written.map(|value| value.to_string()).unwrap_or_default()
+    })
 }
 
 impl Job {
-    /// Returns how much is written or folded for it, in bytes. A deferred commit, whose rows do not exist yet, is
-    /// short.
+    /// Returns how much is written or folded for it, in bytes. The other jobs are short.
     pub(super) fn bytes(&self) -> usize {
         match self {
-            Self::Commit(prepared, _) => {
-                prepared.rows.as_ref().map_or(0, Rows::bytes) + prepared.volatile_bytes
-            }
-            _ => 0,
+            Self::Commit(prepared, _) | Self::Deferred(prepared) => prepared.bytes(),
+            Self::Change(prepared, _) => prepared.body.len(),
+            Self::Flush(_) | Self::Note(..) | Self::Other(..) => 0,
         }
     }
 
@@ -138,7 +174,7 @@ impl Job {
             Self::Commit(prepared, _) | Self::Deferred(prepared) => {
                 prepared.changes().map(|change| (&prepared.commit.thread_id, change)).collect()
             }
-            Self::Change(thread_id, change, _) => vec![(thread_id, change)],
+            Self::Change(prepared, _) => vec![(&prepared.thread_id, &prepared.change)],
             Self::Flush(_) | Self::Note(..) | Self::Other(..) => Vec::new(),
         }
     }
@@ -146,7 +182,7 @@ impl Job {
     /// Answers the caller, which may be gone; the written data stays.
     pub(super) fn answer(self, written: JobResult) {
         match self {
-            Self::Commit(_, reply) | Self::Change(_, _, reply) => drop(reply.send(written)),
+            Self::Commit(_, reply) | Self::Change(_, reply) => drop(reply.send(written)),
             Self::Deferred(_) => {}
             Self::Flush(reply) => drop(reply.send(())),
             Self::Note(_, reply) | Self::Other(_, reply) => {

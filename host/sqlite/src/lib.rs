@@ -110,9 +110,9 @@ impl SqliteStore {
             sizes: Arc::clone(&sizes),
             volatile: Arc::clone(&volatile),
         };
-        let writer = Writer::start(connection, &file, shared)?;
         let place = StoreFiles::of(&file)?;
-        let readers = Arc::new(Readers::new(file, Arc::clone(&process)));
+        let readers = Arc::new(Readers::new(file.clone(), Arc::clone(&process)));
+        let writer = Writer::start(connection, &file, Arc::clone(&readers), shared)?;
         let limits = StoreLimits::default();
         let (hints, foreign) = (HintSender::default(), ForeignCommits::default());
         let directory = directory.clone();

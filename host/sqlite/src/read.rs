@@ -254,6 +254,15 @@ impl Reader<'_> {
         Ok(Arc::new(StoredEvent { run_id: Arc::clone(run_id), number, at_ms, event }))
     }
 
+    /// Returns the checksum of a run's event, if it has one.
+    pub(super) fn checksum(&self, run_id: &str, number: u64) -> Result<Option<Vec<u8>>, StoreError> {
+        let find =
+            "SELECT checksum FROM events WHERE id = (SELECT id << 32 FROM runs WHERE run_id = ?1) | ?2";
+        let mut find = self.connection.prepare_cached(find).map_err(|e| self.explain(&e))?;
+        let found = find.query_row(params![run_id, number.cast_signed()], |row| row.get(0)).optional();
+        found.map(Option::flatten).map_err(|e| self.explain(&e))
+    }
+
     /// Returns the rows of a run's events after a number, within a limit.
     fn rows(&self, run_id: &str, after: u64, limit: PageLimit) -> Result<FoundRows, StoreError> {
         let query = || -> rusqlite::Result<Option<FoundEvents>> {

@@ -5,6 +5,7 @@
 //! value. The amortized amount that a commit writes therefore depends on the update, and not on
 //! the value.
 
+use super::job::kept_updates;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::Value;
@@ -13,7 +14,7 @@ use std::sync::Arc;
 use tollgate_agent::json;
 use tollgate_agent::run::event::RecordedChange;
 use tollgate_agent::state::key::owner_of;
-use tollgate_agent::state::{KeyScope, KeyUpdate, Reducer, StateChange};
+use tollgate_agent::state::{KeyUpdate, Reducer, StateChange};
 use tollgate_store::MAX_CHANGES_BYTES;
 use tollgate_store::rules::WrittenKeys;
 
@@ -83,18 +84,21 @@ fn sizes_between(
     rows.collect()
 }
 
-/// Writes a change's effects on the thread's persistent keys.
-pub(super) fn write(connection: &Connection, thread: i64, change: &StateChange) -> rusqlite::Result<()> {
-    let of_thread = |update: &&KeyUpdate| update.persistent && update.scope == KeyScope::Thread;
-    for update in change.updates.iter().filter(of_thread) {
+/// Writes a change's effects on the thread's persistent keys. `values` has the JSON of what each of them is
+/// set to, or of its update.
+pub(super) fn write<'v>(
+    connection: &Connection,
+    thread: i64,
+    change: &StateChange,
+    values: &mut impl Iterator<Item = &'v String>,
+) -> rusqlite::Result<()> {
+    for (update, json) in kept_updates(change).zip(values) {
         match (&update.value, &update.fold, &update.update) {
-            (Some(value), ..) => {
+            (Some(_), ..) => {
                 let before = Size::of(connection, thread, &update.key)?;
-                set(connection, thread, &update.key, value, before)?;
+                set(connection, thread, &update.key, json, before)?;
             }
-            (None, Some(fold), Some(body)) => {
-                add_update(connection, thread, update, fold.reducer, &body.to_string())?;
-            }
+            (None, Some(fold), Some(_)) => add_update(connection, thread, update, fold.reducer, json)?,
             _ => {}
         }
     }
@@ -124,7 +128,7 @@ fn add_update(
         None => None,
     };
     match update.folded(value) {
-        Some(value) => set(connection, thread, &update.key, &value, size),
+        Some(value) => set(connection, thread, &update.key, &value.to_string(), size),
         None => Ok(()),
     }
 }
@@ -152,7 +156,7 @@ fn set(
     connection: &Connection,
     thread: i64,
     key: &str,
-    value: &Value,
+    value: &str,
     before: Option<Size>,
 ) -> rusqlite::Result<()> {
     connection
@@ -160,7 +164,7 @@ fn set(
             "INSERT INTO state (thread, key, value) VALUES (?1, ?2, ?3)
              ON CONFLICT (thread, key) DO UPDATE SET value = excluded.value",
         )?
-        .execute(params![thread, key, value.to_string()])?;
+        .execute(params![thread, key, value])?;
     if before.is_some_and(|before| before.updates > 0) {
         for table in ["state_updates", "state_sizes"] {
             connection

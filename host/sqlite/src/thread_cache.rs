@@ -126,7 +126,7 @@ impl ThreadCache {
                     }
                     prepared.changes().for_each(|change| inner.follow(thread_id, change, moved));
                 }
-                Job::Change(thread_id, change, _) => inner.follow(thread_id, change, moved),
+                Job::Change(prepared, _) => inner.follow(&prepared.thread_id, &prepared.change, moved),
                 Job::Flush(_) | Job::Note(..) | Job::Other(..) => {}
             }
         }

@@ -1,6 +1,6 @@
 //! Writing the rows of one transaction.
 
-use super::job::{Job, JobResult, PreparedCommit};
+use super::job::{Job, JobResult, PreparedChange, PreparedCommit};
 use super::process::Process;
 use super::recent_keys::RecentKeys;
 use super::sizes::{Bytes, Sizes};
@@ -12,9 +12,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 use tollgate_agent::run::RunSpec;
 use tollgate_agent::state::StateChange;
-use tollgate_store::rules::checksum;
-use tollgate_store::rules::{WrittenKeys, sizes_fit};
-use tollgate_store::rules::{label, last_call_failed, status_after};
+use tollgate_store::rules::{WrittenKeys, label, last_call_failed, sizes_fit, status_after};
 use tollgate_store::{CommitError, CommitReceipt, ComponentFile, PendingValues, VolatileValues};
 
 /// The parts of the store that follow its commits.
@@ -59,7 +57,7 @@ pub(super) fn write_group(
                 records.iter().try_for_each(|record| audit::write(&transaction, record))?;
                 Ok(CommitReceipt::default())
             }
-            Job::Change(thread_id, change, _) => write_alone(&transaction, recent, thread_id, change)?,
+            Job::Change(prepared, _) => write_alone(&transaction, recent, prepared)?,
             Job::Other(statements, _) => {
                 statements(&transaction, process)?;
                 Ok(CommitReceipt::default())
@@ -95,17 +93,17 @@ fn write_commit(
     };
     let thread = thread.id_or_insert(connection, &commit.thread_id)?;
     let run = write_run(connection, process, &standing, thread, prepared)?;
-    let mut before = checksum_before(connection, run, commit.after())?;
+    let before = checksum_before(connection, run, commit.after())?;
+    let (sums, mut values) = (prepared.sums(&rows, moved, before.as_deref()), prepared.values.iter());
     let mut insert = connection.prepare_cached(
         "INSERT INTO events (id, at_ms, body, checksum) VALUES ((?1 << 32) | ?2, ?3, ?4, ?5)",
     )?;
-    for (numbered, body) in events.iter().zip(&rows.events) {
+    for ((numbered, body), sum) in events.iter().zip(&*rows).zip(&*sums) {
         let number = numbered.number;
-        let sum = checksum(before.as_deref(), number, commit.at_ms(), body);
         insert.execute(params![run, number.cast_signed(), commit.at_ms().cast_signed(), body, sum])?;
-        before = Some(sum.to_vec());
         if let Some(change) = numbered.event.change() {
-            write_change(connection, recent, thread, change, Some((run, number)))?;
+            let body = ChangeBody::OfEvent { run, number };
+            write_change(connection, recent, thread, change, &mut values, body)?;
         }
     }
     for record in &commit.audit {
@@ -115,8 +113,8 @@ fn write_commit(
         keep(connection, run, component)?;
     }
     inbox::consume(connection, commit)?;
-    write_messages(connection, thread, &rows.messages)?;
-    let bytes = prepared.bytes(&rows);
+    write_messages(connection, thread, &prepared.rows.messages)?;
+    let bytes = prepared.sizes(&rows);
     bytes.write(connection, thread)?;
     sizes.push((Arc::clone(&commit.thread_id), bytes));
     Ok(Ok(CommitReceipt { moved }))
@@ -265,22 +263,31 @@ fn at_work(connection: &Connection, process: &Process, thread: i64) -> rusqlite:
     Ok(None)
 }
 
-fn write_change(
+/// The record of a change: an event of a run, or the change itself as JSON.
+enum ChangeBody<'a> {
+    OfEvent { run: i64, number: u64 },
+    Alone(&'a str),
+}
+
+fn write_change<'v>(
     connection: &Connection,
     recent: &mut RecentKeys,
     thread: i64,
     change: &StateChange,
-    event: Option<(i64, u64)>,
+    values: &mut impl Iterator<Item = &'v String>,
+    body: ChangeBody<'_>,
 ) -> rusqlite::Result<()> {
-    let (run, number) = event.unzip();
-    let body = event.is_none().then(|| serde_json::to_string(change).unwrap_or_default());
+    let (run, number, body) = match body {
+        ChangeBody::OfEvent { run, number } => (Some(run), Some(number.cast_signed()), None),
+        ChangeBody::Alone(body) => (None, None, Some(body)),
+    };
     let (revision, keys) = (change.revision.cast_signed(), WrittenKeys::of(change).text());
     connection
         .prepare_cached(
             "INSERT INTO changes (thread, revision, run, number, keys, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
         )?
-        .execute(params![thread, revision, run, number.map(u64::cast_signed), keys, body])?;
-    state::write(connection, thread, change)?;
+        .execute(params![thread, revision, run, number, keys, body])?;
+    state::write(connection, thread, change, values)?;
     recent.push(thread, change);
     connection
         .prepare_cached("UPDATE threads SET revision = ?2 WHERE id = ?1")?
@@ -375,14 +382,14 @@ fn write_run(
 fn write_alone(
     connection: &Connection,
     recent: &mut RecentKeys,
-    thread_id: &str,
-    change: &StateChange,
+    prepared: &PreparedChange,
 ) -> rusqlite::Result<JobResult> {
-    let thread = ThreadRow::find(connection, thread_id)?;
-    if change.revision != thread.revision + 1 {
+    let thread = ThreadRow::find(connection, &prepared.thread_id)?;
+    if prepared.change.revision != thread.revision + 1 {
         return Ok(Err(CommitError::Conflict(thread.revision)));
     }
-    let thread = thread.id_or_insert(connection, thread_id)?;
-    write_change(connection, recent, thread, change, None)?;
+    let thread = thread.id_or_insert(connection, &prepared.thread_id)?;
+    let (mut values, body) = (prepared.values.iter(), ChangeBody::Alone(&prepared.body));
+    write_change(connection, recent, thread, &prepared.change, &mut values, body)?;
     Ok(Ok(CommitReceipt::default()))
 }

@@ -168,6 +168,7 @@ impl LossReport {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::job::PreparedChange;
     use crate::open;
     use crate::process::Process;
     use crate::thread_cache::ThreadCache;
@@ -176,7 +177,8 @@ mod tests {
 
     fn change(revision: u64) -> (Job, Receiver<JobResult>) {
         let (reply, answer) = channel();
-        (Job::Change(Arc::from("t"), StateChange { revision, updates: [].into() }, reply), answer)
+        let change = PreparedChange::new(Arc::from("t"), StateChange { revision, updates: [].into() });
+        (Job::Change(Box::new(change.unwrap()), reply), answer)
     }
 
     #[test]

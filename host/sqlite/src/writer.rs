@@ -1,24 +1,25 @@
 //! The writer thread, which alone writes to the file and puts all waiting jobs into one
 //! transaction.
 
-use super::job::{Job, JobResult, PreparedCommit, Reply};
+use super::job::{Job, JobResult, PreparedChange, PreparedCommit, Reply};
 use super::process::Process;
 use super::queue::Queue;
+use super::readers::{QueryKind, Readers};
 use super::write::SharedParts;
 use super::write_connection::{LostRecords, WriteConnection};
 use rusqlite::Connection;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::oneshot;
-use tollgate_agent::state::{KeyUpdate, StateChange};
-use tollgate_store::{
-    AuditRecord, Commit, CommitReceipt, Durability, StoreError, VolatileValues, volatile_updates,
-};
+use tollgate_agent::state::StateChange;
+use tollgate_store::rules::{CommitRows, aside};
+use tollgate_store::{AuditRecord, Commit, CommitReceipt, Durability, StoreError, VolatileValues};
 
 /// The handle of the writer thread, which ends when the handle is dropped.
 pub(super) struct Writer {
     queue: Arc<Queue>,
     lost: LostRecords,
+    readers: Arc<Readers>,
     volatile: Arc<VolatileValues>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
@@ -27,6 +28,7 @@ impl Writer {
     pub(super) fn start(
         connection: Arc<Mutex<Connection>>,
         file: &Path,
+        readers: Arc<Readers>,
         shared: SharedParts,
     ) -> Result<Self, StoreError> {
         let volatile = Arc::clone(&shared.volatile);
@@ -36,26 +38,37 @@ impl Writer {
         let write = move || write_all(connection, &served.0);
         let thread = std::thread::Builder::new().name("tollgate-store".to_owned()).spawn(write);
         let thread = thread.map_err(|e| StoreError::other(format!("cannot start the writer thread: {e}")))?;
-        Ok(Self { queue, lost, volatile, thread: Some(thread) })
+        Ok(Self { queue, lost, readers, volatile, thread: Some(thread) })
     }
 
     /// Commits the events and returns once they are durable. A deferred commit returns at once,
-    /// unless too many are already pending.
+    /// unless it is large or too many are already pending.
     pub(super) async fn commit(&self, commit: Commit) -> JobResult {
-        let mut prepared = Box::new(PreparedCommit { commit, rows: None, volatile_bytes: 0 });
+        let mut prepared = Box::new(match CommitRows::small(&commit)? {
+            Some(rows) => PreparedCommit::new(commit, rows),
+            None => self.prepared_aside(commit).await?,
+        });
+        if prepared.volatile_bytes > 0 {
+            prepared.volatile_bytes += self.volatile.bytes(&prepared.commit.thread_id);
+        }
         if prepared.commit.durability == Durability::Deferred {
             match self.queue.push_deferred(prepared) {
                 Ok(()) => return Ok(CommitReceipt::default()),
                 Err(back) => prepared = back,
             }
         }
-        prepared.rows = Some(prepared.serialized()?);
-        let volatile = volatile_updates(prepared.changes());
-        if !volatile.is_empty() {
-            let kept = self.volatile.bytes(&prepared.commit.thread_id);
-            prepared.volatile_bytes = kept + volatile.iter().map(KeyUpdate::bytes).sum::<usize>();
-        }
         self.ask(|reply| Job::Commit(prepared, reply)).await?
+    }
+
+    /// Prepares a large commit on a thread that may block. The run waits for each of its commits, so the event
+    /// before this one can be read already.
+    async fn prepared_aside(&self, commit: Commit) -> Result<PreparedCommit, StoreError> {
+        let (run_id, after) = (Arc::clone(commit.run_id()), commit.after());
+        let before = match after {
+            0 => None,
+            _ => self.readers.ask_as(QueryKind::Short, move |reader| reader.checksum(&run_id, after)).await?,
+        };
+        aside(true, move || PreparedCommit::large(commit, before)).await
     }
 
     /// Waits until everything that was answered is written.
@@ -73,8 +86,10 @@ impl Writer {
         self.ask(|reply| Job::Note(records, reply)).await?
     }
 
+    /// Commits a change that belongs to no run. Such changes are rare, and may be large.
     pub(super) async fn change(&self, thread_id: Arc<str>, change: StateChange) -> JobResult {
-        self.ask(|reply| Job::Change(thread_id, change, reply)).await?
+        let prepared = Box::new(aside(true, move || PreparedChange::new(thread_id, change)).await?);
+        self.ask(|reply| Job::Change(prepared, reply)).await?
     }
 
     /// Runs these statements in a transaction, and returns their result once it is durable.
@@ -128,9 +143,9 @@ impl Drop for QueueGuard {
 
 fn write_all(mut connection: WriteConnection, queue: &Queue) {
     while let Some(jobs) = queue.next_group() {
-        let deferred = jobs.iter().filter_map(Job::deferred).count();
+        let deferred: Vec<usize> = jobs.iter().filter_map(Job::deferred).map(PreparedCommit::bytes).collect();
         connection.write(jobs);
-        queue.settle_deferred(deferred);
+        queue.settle_deferred(&deferred);
         connection.tidy();
     }
 }

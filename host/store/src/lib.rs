@@ -27,6 +27,7 @@ mod checksum;
 mod clock;
 mod commands;
 mod commit;
+mod commit_rows;
 mod component;
 mod component_store;
 mod coordination_store;

@@ -131,6 +131,7 @@ const ORDERS: &[Order] = &[
             "run_store",
             "rebase",
             "volatile",
+            "commit_rows",
             "memory",
             "rules",
             "upkeep",
