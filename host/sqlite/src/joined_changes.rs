@@ -12,9 +12,6 @@ use std::sync::Arc;
 use tollgate_agent::state::{KeyScope, KeyUpdate, State, StateChange};
 use tollgate_store::rules::WrittenKeys;
 
-/// The number of a thread's changes removed in one transaction. Each may have megabytes.
-const CHANGES_AT_ONCE: i64 = 64;
-
 /// Merges the first changes of these threads. Others write in between, and while the changes are read.
 pub(super) fn join_all(
     connection: &mut Connection,
@@ -33,14 +30,16 @@ pub(super) fn join_all(
         let mut long = Vec::new();
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         for changes in joined {
-            if changes.write(&transaction)? && remove_joined(&transaction, changes.thread, changes.last)? {
+            if changes.write(&transaction)?
+                && remove_joined(&transaction, changes.thread, changes.last, turns.rows())?
+            {
                 long.push((changes.thread, changes.last));
             }
         }
         transaction.commit()?;
         turns.give();
         for (thread, last) in long {
-            while !turns.are_over() && remove_joined(connection, thread, last)? {
+            while !turns.are_over() && remove_joined(connection, thread, last, turns.rows())? {
                 turns.give_in_time();
             }
         }
@@ -108,10 +107,11 @@ impl JoinedChanges {
     }
 }
 
-/// Removes the first of the changes that are part of the one with this revision. Returns whether there may be more.
-fn remove_joined(connection: &Connection, thread: i64, joined: i64) -> rusqlite::Result<bool> {
+/// Removes the first of the changes that are part of the one with this revision, at most this many. Returns
+/// whether there may be more.
+fn remove_joined(connection: &Connection, thread: i64, joined: i64, limit: i64) -> rusqlite::Result<bool> {
     let delete = "DELETE FROM changes WHERE id IN
         (SELECT id FROM changes WHERE thread = ?1 AND revision < ?2 ORDER BY revision LIMIT ?3)";
-    let removed = connection.prepare_cached(delete)?.execute([thread, joined, CHANGES_AT_ONCE])?;
-    Ok(removed == usize::try_from(CHANGES_AT_ONCE).unwrap_or_default())
+    let removed = connection.prepare_cached(delete)?.execute([thread, joined, limit])?;
+    Ok(removed == usize::try_from(limit).unwrap_or_default())
 }

@@ -26,8 +26,6 @@ use tollgate_store::{BlockingRun, PruneOptions, PruneReport, StoreError, StoreEr
 
 /// The number of runs removed in one transaction, so that others get their turn to write.
 const RUNS_AT_ONCE: i64 = 100;
-/// The number of audit records examined in one transaction.
-const AUDIT_AT_ONCE: i64 = 500;
 /// The number of pages in the log from which on it is moved into the database.
 const LOG_PAGES: i64 = 64;
 /// The number of pages that are moved at once while the file is shortened. Each changes a few others,
@@ -345,7 +343,7 @@ fn prune_audit(
     let mut after = 0;
     while !turns.are_over() {
         let last: Option<i64> =
-            connection.prepare_cached(window)?.query_row([after, AUDIT_AT_ONCE], |row| row.get(0))?;
+            connection.prepare_cached(window)?.query_row([after, turns.rows()], |row| row.get(0))?;
         let Some(last) = last else { break };
         let removed = connection.prepare_cached(&delete)?.execute([before_ms, after, last])?;
         pruned.audit += removed as u64;

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn z3_a_large_commit_has_a_transaction_of_its_own_and_lets_a_short_one_pass() {
+    fn z3_large_commits_are_written_one_at_a_time_and_others_overtake_them() {
         let (began, queue) = (Instant::now(), Queue::default());
         for (run, bytes) in [("a", 300 * KIB), ("b", 10), ("c", 300 * KIB)] {
             push(&queue, run, bytes);

@@ -1,8 +1,7 @@
 //! Tests of a writer on a full disk, of deferred commits, and of cached threads.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use super::job::{Job, PreparedCommit};
-use super::queue::Queue;
+use super::job::PreparedCommit;
 use super::readers::Readers;
 use super::{Process, SharedParts, SqliteStore, ThreadCache, Writer, open, process};
 use serde_json::json;
@@ -18,7 +17,6 @@ use tollgate_agent::run::CallEnd;
 use tollgate_agent::run::event::FinishedCall;
 use tollgate_agent::run::{AgentSpec, Event, RunLimits, RunSpec, RunStatus, Task};
 use tollgate_agent::state::{Fold, KeyScope, KeyUpdate, Reducer, StateChange};
-use tollgate_store::rules::CommitRows;
 use tollgate_store::{
     Commit, CommitError, Durability, PruneOptions, PruneReport, RunFilter, RunStore, StateStore,
     StoreErrorKind,
@@ -362,32 +360,6 @@ fn z3_the_checksums_of_a_large_commit_are_not_computed_again() {
 }
 
 #[test]
-fn z3_large_commits_are_written_one_at_a_time_and_others_overtake_them() {
-    let queue = Queue::default();
-    let said = |run: &str, bytes: usize| {
-        let commit = commit(run, vec![Event::MessageAdded { text: "x".repeat(bytes) }], 1);
-        let rows = CommitRows::of(&commit).unwrap();
-        let prepared = PreparedCommit::new(commit, rows);
-        Job::Commit(Box::new(prepared), tokio::sync::oneshot::channel().0)
-    };
-    for (run, bytes) in [("a", 1 << 20), ("b", 1 << 20), ("c", 10), ("d", 1 << 20), ("e", 10)] {
-        queue.push(said(run, bytes));
-    }
-    queue.close();
-    let next = || {
-        let run = |job: &Job| match job {
-            Job::Commit(prepared, _) => prepared.commit.run_id().to_string(),
-            _ => String::new(),
-        };
-        queue.next_group().map(|group| group.iter().map(run).collect::<Vec<_>>())
-    };
-    for group in [vec!["c", "e"], vec!["a"], vec!["b"], vec!["d"]] {
-        assert_eq!(next().unwrap(), group);
-    }
-    assert!(next().is_none());
-}
-
-#[test]
 fn files_of_processes_that_were_killed_are_removed_at_the_next_start() {
     let data = tempfile::tempdir().unwrap();
     let first = SqliteStore::open(data.path()).unwrap();
@@ -441,6 +413,23 @@ fn z8_pruning_lets_others_write_and_stops_when_it_is_told_to() {
     let pruning = PruneOptions { before_ms: 1_000, dry_run: false, give_back: false };
     let rest = SqliteStore::prune(data.path(), pruning).unwrap();
     assert_eq!(((pruned.audit + rest.audit).cast_signed(), left()), (RECORDS, 0));
+}
+
+#[test]
+fn z8_a_slow_part_of_pruning_ends_soon() {
+    const RECORDS: i64 = 2_000;
+    let data = tempfile::tempdir().unwrap();
+    let (_, other) = open::prepare(data.path()).unwrap();
+    let fill = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1)
+        INSERT INTO audit (at_ms, kind, who, decision) SELECT 1, 'call', 'agent a', 'success' FROM n";
+    other.execute(fill, [RECORDS]).unwrap();
+    let slow =
+        "CREATE TRIGGER slow BEFORE DELETE ON audit BEGIN SELECT length(hex(randomblob(1000000))); END";
+    other.execute_batch(slow).unwrap();
+    let old = "SELECT count(*) FROM audit WHERE at_ms = 1";
+    let left = || other.query_row(old, [], |row| row.get::<_, i64>(0)).unwrap();
+    let pruned = pruned_until_stopped(data.path(), &other, left);
+    assert!(pruned.audit < 200, "{pruned:?}");
 }
 
 /// Prunes on a thread of its own while another connection writes, and stops in the middle. Returns
