@@ -7,7 +7,7 @@
 
 use crate::connect::{Busy, int8, params, query, run};
 use crate::prepared_commit::{PreparedCommit, Tail};
-use crate::read::{changes_since, parse};
+use crate::read::{self, changes_since};
 use crate::write::{self, WrittenRows};
 use futures::future::OptionFuture;
 use std::cmp::Ordering;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use tollgate_agent::run::Event;
 use tollgate_agent::state::key::owner_of;
 use tollgate_agent::state::{KeyScope, KeyUpdate, StateChange};
-use tollgate_store::rules::{WrittenKeys, label, sizes_fit};
+use tollgate_store::rules::{WrittenKeys, aside, label, sizes_fit};
 use tollgate_store::{CommitError, CommitReceipt, StoreError, ToolHealth};
 
 /// The number of other commits' changes held in memory at once: at first, because a change that
@@ -64,8 +64,8 @@ struct Before {
     run: Option<RunRow>,
     /// The run of another prompt that is driven on the thread.
     driven: Option<String>,
-    /// The values of the keys that the changes fold into.
-    values: HashMap<String, Arc<serde_json::Value>>,
+    /// The values of the keys that the changes fold into, and whether they are large.
+    values: (HashMap<String, Arc<serde_json::Value>>, bool),
     checksum: Option<Vec<u8>>,
     health: HashMap<String, ToolHealth>,
 }
@@ -132,10 +132,10 @@ async fn commit_unread(
             _ => return Ok(None),
         }
     };
-    let rows = prepared.rows(prepared.commit.events(), 0, checksum_before)?;
+    let (events, rows) = prepared.moved(0, checksum_before)?;
     let written = WrittenRows {
         prepared,
-        events: prepared.commit.events(),
+        events: &events,
         rows: &rows,
         moved: 0,
         host: &sender.host,
@@ -186,8 +186,10 @@ async fn attempt(
     let Some(moved) = missed(client, prepared, revision).await? else {
         return Err(CommitError::Conflict(revision).into());
     };
-    let events = prepared.moved(moved);
-    let rows = prepared.rows(&events, moved, before.checksum)?;
+    let (events, rows) = prepared.moved(moved, before.checksum)?;
+    let (values, are_large) = before.values;
+    let folding = Arc::clone(&events);
+    let values = aside(are_large, move || Ok(folded(&folding, values))).await?;
     let written = WrittenRows {
         prepared,
         events: &events,
@@ -196,7 +198,7 @@ async fn attempt(
         host: &sender.host,
         shard: sender.shard,
         has_thread: before.revision.is_some() || prepared.begins().is_some(),
-        values: folded(&events, before.values),
+        values,
         health: crate::audit::health_after(&commit.audit, before.health),
     };
     write::write(client, written).await?;
@@ -262,9 +264,7 @@ async fn lock(client: &Busy, prepared: &PreparedCommit, begin: &str) -> Result<B
         ..Before::default()
     };
     before.driven = driven.transpose()?.and_then(|rows| rows.first().map(|row| row.get(0)));
-    for row in values.transpose()?.unwrap_or_default() {
-        before.values.insert(row.get(0), Arc::new(parse("value", row.get(1))?));
-    }
+    before.values = read::values(values.transpose()?.unwrap_or_default()).await?;
     before.checksum = checksum.transpose()?.and_then(|rows| rows.first().and_then(|row| row.get(0)));
     for row in health.transpose()?.unwrap_or_default() {
         before.health.insert(row.get(0), crate::audit::read_health(&row));

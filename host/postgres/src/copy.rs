@@ -9,7 +9,6 @@
 use crate::config::PostgresConfig;
 use crate::connect::{params, run, single};
 use crate::error::explain;
-use crate::prepared_commit::serialize;
 use crate::settings::{COPY, setting};
 use crate::store::PostgresStore;
 use crate::{audit, schema, write};
@@ -19,7 +18,7 @@ use std::sync::Arc;
 use tokio_postgres::{Client, Error};
 use tollgate_agent::run::{Event, StoredEvent};
 use tollgate_agent::text::clean;
-use tollgate_store::rules::{EventRow, checksum, label};
+use tollgate_store::rules::{EventRow, checksum, label, serialize};
 use tollgate_store::{
     AuditFilter, AuditRecord, AuditStore, ComponentStore, CopySource, PageLimit, RecordReader, Remedy,
     RunFilter, RunStore, RunSummary, StateStore, StoreError,

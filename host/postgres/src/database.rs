@@ -4,7 +4,7 @@ use crate::commit::{CommitFailure, Sender, commit, folded_changes, rests};
 use crate::connect::{Busy, EXCHANGE, exchange_of, explain_pool, int8, no_answer, params, query, run};
 use crate::conversations::Conversations;
 use crate::error::{Failure, explain, failure};
-use crate::prepared_commit::{PreparedCommit, Tail, serialize};
+use crate::prepared_commit::{PreparedCommit, Tail};
 use crate::{read, write};
 use deadpool_postgres::Pool;
 use std::collections::{HashMap, HashSet};
@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio_postgres::Error;
 use tollgate_agent::state::StateChange;
+use tollgate_store::rules::serialize;
 use tollgate_store::{CommitError, CommitReceipt, StoreError, StoreLimits, VolatileValues, volatile_updates};
 use uuid::Uuid;
 
@@ -84,7 +85,7 @@ impl Database {
         prepared: &PreparedCommit,
         host: Arc<str>,
     ) -> Result<CommitReceipt, CommitError> {
-        let exchange = exchange_of(prepared.bytes);
+        let exchange = exchange_of(prepared.rows.bytes() as u64);
         let volatile = volatile_updates(prepared.changes());
         let pending = self.volatile.lock(&prepared.commit.thread_id, volatile).await;
         let until = Instant::now() + self.patience.max(exchange);
@@ -301,10 +302,7 @@ async fn change_once(
         client.roll_back().await;
         return Err(CommitError::Conflict(current).into());
     }
-    let mut before = HashMap::new();
-    for row in &values {
-        before.insert(row.get(0), Arc::new(read::parse("value", row.get(1))?));
-    }
+    let (before, _) = read::values(values).await?;
     let values = folded_changes(std::iter::once(change), before);
     let row = params![
         (thread_id.to_owned(), TEXT),

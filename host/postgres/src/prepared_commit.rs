@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use tollgate_agent::run::{Event, RunSpec, StoredEvent};
 use tollgate_agent::state::StateChange;
-use tollgate_store::rules::{EventRow, checksum, moved};
+use tollgate_store::rules::{CommitRows, EventRow, checksum};
 use tollgate_store::{Commit, StoreError};
 use uuid::Uuid;
 
@@ -16,16 +16,13 @@ const MAX_BYTES: u64 = 1_000_000_000;
 pub(crate) struct PreparedCommit {
     pub(crate) id: String,
     pub(crate) commit: Commit,
-    bodies: Vec<String>,
-    pub(crate) messages: Vec<String>,
-    /// The size of its events and messages.
-    pub(crate) bytes: u64,
+    pub(crate) rows: CommitRows,
 }
 
 impl PreparedCommit {
     /// # Errors
-    /// A number or the whole commit is larger than the database can keep, or a record cannot be written.
-    pub(crate) fn new(commit: Commit) -> Result<Self, StoreError> {
+    /// A number or the whole commit is larger than the database can keep.
+    pub(crate) fn new(commit: Commit, rows: CommitRows) -> Result<Self, StoreError> {
         let revisions = commit.events().iter().filter_map(|numbered| numbered.event.change());
         let numbers = commit.events().iter().map(|numbered| numbered.number);
         let mut all = revisions.map(|change| change.revision).chain(numbers);
@@ -39,12 +36,8 @@ impl PreparedCommit {
                 i64::MAX
             )));
         }
-        let bodies = commit.events().iter().map(|numbered| serialize(&numbered.event));
-        let bodies: Vec<String> = bodies.collect::<Result<_, _>>()?;
-        let messages: Vec<String> = commit.messages.iter().map(serialize).collect::<Result<_, _>>()?;
-        let bytes = bodies.iter().chain(&messages).map(|body| body.len() as u64).sum();
-        check_size(commit.run_id(), bytes)?;
-        Ok(Self { id: Uuid::now_v7().to_string(), commit, bodies, messages, bytes })
+        check_size(commit.run_id(), rows.bytes() as u64)?;
+        Ok(Self { id: Uuid::now_v7().to_string(), commit, rows })
     }
 
     /// Returns the spec of the run, if these are its first events.
@@ -60,28 +53,23 @@ impl PreparedCommit {
         self.commit.events().iter().filter_map(|numbered| numbered.event.change())
     }
 
-    /// Returns the events moved behind this many changes of others.
-    pub(crate) fn moved(&self, revisions: u64) -> Arc<[StoredEvent]> {
-        moved(self.commit.events(), revisions)
-    }
-
-    /// Returns the rows of these events, which follow an event with this checksum.
-    pub(crate) fn rows(
+    /// Returns the events moved behind this many changes of others, and their rows. They follow an event
+    /// with this checksum.
+    pub(crate) fn moved(
         &self,
-        events: &[StoredEvent],
-        moved: u64,
+        revisions: u64,
         before: Option<Vec<u8>>,
-    ) -> Result<Vec<EventRow>, StoreError> {
+    ) -> Result<(Arc<[StoredEvent]>, Vec<EventRow>), StoreError> {
         let at_ms = self.commit.at_ms();
+        let (events, bodies) = self.rows.moved(self.commit.events(), revisions)?;
         let mut before = before;
         let mut rows = Vec::with_capacity(events.len());
-        for (numbered, body) in events.iter().zip(&self.bodies) {
-            let body = if moved > 0 { serialize(&numbered.event)? } else { body.clone() };
+        for (numbered, body) in events.iter().zip(bodies.into_owned()) {
             let sum = checksum(before.as_deref(), numbered.number, at_ms, &body).to_vec();
             before = Some(sum.clone());
             rows.push(EventRow { number: numbered.number, at_ms, body, checksum: Some(sum) });
         }
-        Ok(rows)
+        Ok((events, rows))
     }
 
     /// Returns the size of the records in bytes, in total and by the component that caused them.
@@ -98,7 +86,7 @@ impl PreparedCommit {
                 None => components.push((component.to_string(), bytes)),
             }
         }
-        all += self.messages.iter().map(|body| body.len() as u64 + ROW_BYTES).sum::<u64>();
+        all += self.rows.messages.iter().map(|body| body.len() as u64 + ROW_BYTES).sum::<u64>();
         // Concurrent commits lock the rows in one order.
         components.sort();
         (all, components)
@@ -115,10 +103,6 @@ impl Tail {
     pub(crate) fn of(rows: &[EventRow]) -> Option<Self> {
         rows.last().map(|row| Self { number: row.number, checksum: row.checksum.clone() })
     }
-}
-
-pub(crate) fn serialize<T: serde::Serialize>(row: &T) -> Result<String, StoreError> {
-    serde_json::to_string(row).map_err(|e| StoreError::other(format!("a record cannot be written: {e}")))
 }
 
 /// Refuses a commit that the database could not keep, before it is sent.

@@ -5,7 +5,8 @@ use crate::connect::{Busy, Params, int8, params, query};
 use crate::conversations::KnownConversation;
 use crate::prepared_commit::Tail;
 use serde::de::DeserializeOwned;
-use std::collections::BTreeSet;
+use serde_json::Value;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Error, Row};
@@ -13,7 +14,7 @@ use tollgate_agent::json;
 use tollgate_agent::run::event::RecordedChange;
 use tollgate_agent::run::{Event, StoredEvent, Thread};
 use tollgate_agent::state::{State, StateChange};
-use tollgate_store::rules::{EventRow, first_damage};
+use tollgate_store::rules::{EventRow, LARGE_BYTES, aside, first_damage};
 use tollgate_store::{
     EventPage, KeyFilter, MAX_CHANGES_BYTES, PageLimit, Record, Remedy, RunFilter, RunOwner, RunSummary,
     StateRead, StoreError, ThreadSize,
@@ -26,6 +27,21 @@ pub(crate) fn parse<T: DeserializeOwned>(what: &str, body: &str) -> Result<T, St
             "the store contains an invalid {what}: {e}; restore it from a copy, or use the newer version that wrote it"
         ))
     })
+}
+
+/// Returns whether parsing these rows takes so long that it belongs on a thread that may block.
+fn are_large<'r>(rows: impl IntoIterator<Item = &'r Row>) -> bool {
+    rows.into_iter().map(Row::raw_size_bytes).sum::<usize>() > LARGE_BYTES
+}
+
+/// Returns the values of rows of keys and values, by key, and whether they are large.
+pub(crate) async fn values(rows: Vec<Row>) -> Result<(HashMap<String, Arc<Value>>, bool), StoreError> {
+    let are_large = are_large(&rows);
+    let read = move || {
+        let value = |row: &Row| Ok((row.get(0), Arc::new(parse("value", row.get(1))?)));
+        rows.iter().map(value).collect::<Result<HashMap<String, Arc<Value>>, StoreError>>()
+    };
+    Ok((aside(are_large, read).await?, are_large))
 }
 
 /// Reads a thread in one snapshot, so that state and conversation are consistent. Of the conversation,
@@ -50,7 +66,8 @@ pub(crate) async fn thread(
     let (row, messages, values) = (row?, messages?, values?);
     ended?;
     client.finish();
-    let read = || -> Result<Option<(Thread, KnownConversation)>, StoreError> {
+    let are_large = are_large(messages.iter().chain(&values));
+    let read = move || -> Result<Option<(Thread, KnownConversation)>, StoreError> {
         let mut bodies = messages.iter().map(|row| row.get::<_, &str>(0)).peekable();
         if !known.messages.is_empty() && bodies.next() != Some(&*known.last) {
             return Ok(None);
@@ -65,7 +82,7 @@ pub(crate) async fn thread(
                 known.last = Arc::from(body);
             }
         }
-        let values: Vec<(String, serde_json::Value)> = values
+        let values: Vec<(String, Value)> = values
             .iter()
             .map(|row| Ok((row.get(0), parse("value", row.get(1))?)))
             .collect::<Result<_, StoreError>>()?;
@@ -73,7 +90,7 @@ pub(crate) async fn thread(
         let messages = Arc::clone(&known.messages);
         Ok(Some((Thread { messages, state: State::restored(revision, values) }, known)))
     };
-    Ok(read())
+    Ok(aside(are_large, read).await)
 }
 
 /// Returns how much text [`thread`] reads if this host knows this many messages.
@@ -117,7 +134,8 @@ pub(crate) async fn state(
     ];
     let rows = query(&client, sql, given).await?;
     client.finish();
-    let read = || -> Result<StateRead, StoreError> {
+    let are_large = are_large(&rows);
+    let read = move || -> Result<StateRead, StoreError> {
         let Some(first) = rows.first() else { return Ok(StateRead::State(State::default())) };
         let bytes = first.get::<_, i64>(0).cast_unsigned();
         if bytes > max_bytes {
@@ -128,17 +146,19 @@ pub(crate) async fn state(
         let values = rows.map(|(key, row)| Ok((key, parse("value", row.get(3))?)));
         Ok(StateRead::State(State::restored(revision, values.collect::<Result<Vec<_>, StoreError>>()?)))
     };
-    Ok(read())
+    Ok(aside(are_large, read).await)
 }
 
-/// Returns the rows of a run's events after a number, within a limit, a description of the first damage,
-/// and the number of the run's last event.
-async fn rows(
-    client: &Busy,
-    run_id: &str,
+/// A part of a run's events, as it was read.
+struct FoundRows {
+    rows: Vec<Row>,
+    /// The events are those after this number, up to another.
     after: u64,
-    limit: PageLimit,
-) -> Result<(Vec<EventRow>, Option<String>, u64), Error> {
+    until: u64,
+}
+
+/// Reads a run's events after a number, within a limit.
+async fn rows(client: &Busy, run_id: &str, after: u64, limit: PageLimit) -> Result<FoundRows, Error> {
     // One statement, so that a run that grows meanwhile is seen at one moment. The event before the
     // first requested one has the checksum to continue from. Bodies beyond the limit are not read.
     let sql = "SELECT r.events, e.number, e.at_ms, CASE WHEN e.number = $2 THEN ''
@@ -150,18 +170,25 @@ async fn rows(
     let until = until.unwrap_or(i64::MAX);
     let bytes = int8(limit.bytes);
     let params = params![(run_id.to_owned(), TEXT), (int8(after), INT8), (until, INT8), (bytes, INT8)];
-    let found = query(client, sql, params).await?;
-    let Some(first) = found.first() else { return Ok((Vec::new(), None, 0)) };
-    let last = first.get::<_, i64>(0).cast_unsigned();
-    let mut rows: Vec<EventRow> = found.iter().map_while(event_row).collect();
-    let is_cut = rows.len() < found.len() && !rows.is_empty();
-    let before = match rows.first() {
-        Some(first) if first.number == after => rows.remove(0).checksum,
-        _ => None,
-    };
-    let until = rows.last().filter(|_| is_cut).map_or(until.cast_unsigned(), |row| row.number);
-    let damage = first_damage(&rows, after, last.min(until), before.as_deref());
-    Ok((rows, damage.map(|(number, problem)| format!("event {number}: {problem}")), last))
+    let rows = query(client, sql, params).await?;
+    Ok(FoundRows { rows, after, until: until.cast_unsigned() })
+}
+
+impl FoundRows {
+    /// Returns the rows, a description of the first damage, and the number of the run's last event.
+    fn checked(&self) -> (Vec<EventRow>, Option<String>, u64) {
+        let Some(first) = self.rows.first() else { return (Vec::new(), None, 0) };
+        let last = first.get::<_, i64>(0).cast_unsigned();
+        let mut rows: Vec<EventRow> = self.rows.iter().map_while(event_row).collect();
+        let is_cut = rows.len() < self.rows.len() && !rows.is_empty();
+        let before = match rows.first() {
+            Some(first) if first.number == self.after => rows.remove(0).checksum,
+            _ => None,
+        };
+        let until = rows.last().filter(|_| is_cut).map_or(self.until, |row| row.number);
+        let damage = first_damage(&rows, self.after, last.min(until), before.as_deref());
+        (rows, damage.map(|(number, problem)| format!("event {number}: {problem}")), last)
+    }
 }
 
 /// Returns an event; `None` if its body was not read.
@@ -190,13 +217,18 @@ pub(crate) async fn events_page(
     after: u64,
     limit: PageLimit,
 ) -> Result<Result<(EventPage, Option<Tail>), StoreError>, Error> {
-    let (rows, damage, last) = rows(&client, run_id, after, limit).await?;
+    let found = rows(&client, run_id, after, limit).await?;
     client.finish();
-    let has_more = rows.last().is_some_and(|row| row.number < last);
     let run: Arc<str> = Arc::from(run_id);
+    Ok(aside(are_large(&found.rows), move || page(&run, &found)).await)
+}
+
+fn page(run_id: &Arc<str>, found: &FoundRows) -> Result<(EventPage, Option<Tail>), StoreError> {
+    let (rows, damage, last) = found.checked();
+    let has_more = rows.last().is_some_and(|row| row.number < last);
     // A parse error is more informative than a wrong checksum.
-    let events: Result<Vec<_>, _> = rows.iter().map(|row| event(&run, row)).collect();
-    Ok(match (events, damage) {
+    let events: Result<Vec<_>, _> = rows.iter().map(|row| event(run_id, row)).collect();
+    match (events, damage) {
         (Err(why), _) => Err(why),
         (Ok(events), None) => {
             let tail = if has_more { None } else { Tail::of(&rows) };
@@ -206,27 +238,32 @@ pub(crate) async fn events_page(
             let message = format!(
                 "the record of run {run_id} is damaged ({problem}); restore the database from a copy"
             );
-            Err(StoreError::damaged(message).with_remedy(Remedy::ShowRun(run_id.to_owned())))
+            Err(StoreError::damaged(message).with_remedy(Remedy::ShowRun(run_id.to_string())))
         }
-    })
+    }
 }
 
 /// Returns the record of a run, as far as it can be read.
-pub(crate) async fn record(client: Busy, run_id: &str) -> Result<Record, Error> {
-    let (rows, damage, _) = rows(&client, run_id, 0, PageLimit::NONE).await?;
+pub(crate) async fn record(client: Busy, run_id: &str) -> Result<Result<Record, StoreError>, Error> {
+    let found = rows(&client, run_id, 0, PageLimit::NONE).await?;
     client.finish();
     let run: Arc<str> = Arc::from(run_id);
+    Ok(aside(are_large(&found.rows), move || Ok(record_of(&run, &found))).await)
+}
+
+fn record_of(run_id: &Arc<str>, found: &FoundRows) -> Record {
+    let (rows, damage, _) = found.checked();
     let without_checksum = rows.iter().filter(|row| row.checksum.is_none()).count() as u64;
     let mut record = Record { damage, without_checksum, ..Record::default() };
     for row in &rows {
-        match event(&run, row) {
+        match event(run_id, row) {
             Ok(event) => record.events.push(event),
             Err(_) => {
                 record.damage.get_or_insert_with(|| format!("event {}: it cannot be read", row.number));
             }
         }
     }
-    Ok(record)
+    record
 }
 
 /// Returns the length of a whole record.
@@ -262,7 +299,8 @@ pub(crate) async fn changes_since(
     let bytes = i64::try_from(MAX_CHANGES_BYTES).unwrap_or(i64::MAX);
     let params = params![(thread_id.to_owned(), TEXT), (int8(after), INT8), (limit, INT8), (bytes, INT8)];
     let rows = query(client, sql, params).await?;
-    let read = || -> Result<Vec<StateChange>, StoreError> {
+    let are_large = are_large(&rows);
+    let read = move || -> Result<Vec<StateChange>, StoreError> {
         let mut changes = Vec::with_capacity(rows.len());
         for row in &rows {
             let body = row.get::<_, Option<&str>>(0).unwrap_or_default();
@@ -274,7 +312,7 @@ pub(crate) async fn changes_since(
         }
         Ok(changes)
     };
-    Ok(read())
+    Ok(aside(are_large, read).await)
 }
 
 /// Returns the query for a list of runs. It contains only the requested conditions, so that each

@@ -9,7 +9,7 @@ use crate::database::{Database, PAUSE, READ_PATIENCE};
 use crate::hints::HintExchange;
 use crate::inbox::ClaimStart;
 use crate::member::{self, HostDescription, HostRow, Member};
-use crate::prepared_commit::{PreparedCommit, serialize};
+use crate::prepared_commit::PreparedCommit;
 use crate::schema::{self, MigrationReport, SchemaState};
 use crate::settings::check_copied;
 use crate::turns::{self, Turn};
@@ -19,10 +19,11 @@ use futures::stream::{self, StreamExt as _};
 use std::cmp::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
+use tokio::runtime::Handle;
 use tokio_postgres::Client;
 use tollgate_agent::run::{RunSpec, StoredEvent, Thread};
 use tollgate_agent::state::StateChange;
-use tollgate_store::rules::spec_of;
+use tollgate_store::rules::{CommitRows, aside, serialize, spec_of};
 use tollgate_store::{
     AuditFilter, AuditRecord, AuditStore, ClaimedRun, Commit, CommitError, CommitReceipt, ComponentStore,
     CoordinationStore, DamagedRun, EventPage, Hint, Hints, KeyFilter, PageLimit, QueueTurn, Record,
@@ -222,19 +223,40 @@ impl PostgresStore {
     }
 }
 
+/// Serializes and sends a large commit on a thread that may block, and to its end.
+async fn store_aside(
+    database: Arc<Database>,
+    commit: Commit,
+    host: Arc<str>,
+) -> Result<CommitReceipt, CommitError> {
+    let runtime = Handle::current();
+    let stored = aside(true, move || {
+        let rows = CommitRows::of(&commit)?;
+        let prepared = PreparedCommit::new(commit, rows)?;
+        Ok(runtime.block_on(database.store(&prepared, host)))
+    });
+    stored.await?
+}
+
 #[async_trait]
 impl RunStore for PostgresStore {
     async fn commit(&self, commit: Commit) -> Result<CommitReceipt, CommitError> {
         let run_id = Arc::clone(commit.run_id());
         let events = Arc::clone(commit.events());
         self.database.keep(&commit.components).await?;
-        let prepared = PreparedCommit::new(commit)?;
-        let queued = prepared.commit.queued;
+        let queued = commit.queued;
+        let prepared = match CommitRows::small(&commit)? {
+            Some(rows) => Ok(PreparedCommit::new(commit, rows)?),
+            None => Err(commit),
+        };
         if !queued {
             self.member.record_driving(&run_id);
         }
         let (database, host) = (Arc::clone(&self.database), self.member.ensure_registered().await?);
-        let committed = to_its_end(async move { database.store(&prepared, host).await }).await;
+        let committed = match prepared {
+            Ok(prepared) => to_its_end(async move { database.store(&prepared, host).await }).await,
+            Err(large) => store_aside(database, large, host).await,
+        };
         if rests(&events) || matches!(committed, Err(CommitError::Fenced)) {
             self.member.record_rest(&run_id);
         }
@@ -264,7 +286,7 @@ impl RunStore for PostgresStore {
     }
 
     async fn record(&self, run_id: &str) -> Result<Record, StoreError> {
-        self.database.read(|client| read::record(client, run_id)).await
+        self.database.read(|client| read::record(client, run_id)).await?
     }
 
     async fn runs(&self, filter: RunFilter) -> Result<Vec<RunSummary>, StoreError> {

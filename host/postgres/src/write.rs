@@ -171,7 +171,7 @@ fn call(written: &WrittenRows<'_>, healthy: Vec<String>) -> Params {
         (bodies, TEXT_ARRAY),
         (sums, BYTEA_ARRAY),
         (revision, INT8),
-        (prepared.messages.clone(), TEXT_ARRAY),
+        (prepared.rows.messages.clone(), TEXT_ARRAY),
         (all.cast_signed(), INT8),
         (written.shard, INT2),
         (ids, TEXT_ARRAY),

@@ -55,6 +55,30 @@ async fn of_a_conversation_that_was_read_only_new_messages_are_read() {
     assert!(store.thread("t").await.unwrap().messages.is_empty());
 }
 
+/// These are serialized and parsed on threads that may block, also if the runtime has only one other.
+#[tokio::test]
+async fn large_commits_are_read_back_whole() {
+    let database = cluster().database().await;
+    let store = PostgresStore::connect(database.config()).await.unwrap();
+    let long = "x".repeat(1 << 20);
+    let mut first =
+        commit("r", 1, 0, vec![started("r", prompt()), Event::MessageAdded { text: long.clone() }]);
+    first.messages = vec![Message::User(long.clone())];
+    let update = KeyUpdate::restored("k.long", long.clone().into());
+    let change = Some(StateChange { revision: 1, updates: [update].into() });
+    let second = commit("r", 1, 2, vec![Event::RunSeeded { change, messages: Vec::new() }]);
+    let expected = [first.events().to_vec(), second.events().to_vec()].concat();
+    store.commit(first).await.unwrap();
+    store.commit(second).await.unwrap();
+    let read: Vec<_> = store.events("r", 0).await.unwrap().iter().map(|event| (**event).clone()).collect();
+    assert_eq!(read, expected);
+    assert_eq!(store.record("r").await.unwrap().damage, None);
+    let thread = store.thread("t").await.unwrap();
+    assert_eq!(*thread.messages, [Message::User(long.clone())]);
+    assert_eq!(thread.state.get("k.long"), Some(&long.into()));
+    assert_eq!(store.changes("t", 0, 10).await.unwrap().len(), 1);
+}
+
 /// Returns an event that sets a key that does not persist.
 fn counted(revision: u64) -> Event {
     let update = KeyUpdate { persistent: false, ..KeyUpdate::restored("k.count", revision.into()) };
