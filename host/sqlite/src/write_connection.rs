@@ -2,7 +2,7 @@
 
 use super::explain::explain;
 use super::job::{Job, JobResult};
-use super::open::BUSY_TIMEOUT;
+use super::open::{BUSY_TIMEOUT, connect};
 use super::recent_keys::RecentKeys;
 use super::store_files::StoreFiles;
 use super::write::{SharedParts, WrittenGroup, write_group};
@@ -11,23 +11,30 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use std::path::Path;
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 use tollgate_store::{CommitError, StoreError};
 
 /// The number of log pages after which a checkpoint moves them into the database: 4 MB, as by
 /// SQLite's default.
 const MANY_PAGES: i32 = 1_000;
+/// The number of log pages after which the writer thread moves all of them itself, and others wait: 64 MB.
+const TOO_MANY_PAGES: i32 = 16_000;
 
 /// The connection that writes. It belongs to the writer thread.
 pub(super) struct WriteConnection {
     /// Shared with the [`ThreadCache`], which reads its data version.
     connection: Arc<Mutex<Connection>>,
     shared: SharedParts,
-    place: StoreFiles,
+    place: Arc<StoreFiles>,
     lost: LostRecords,
     /// The keys written by recent commits.
     recent: RecentKeys,
     /// The length of the log, in pages. SQLite's hook sets it.
     log_pages: Arc<AtomicI32>,
+    /// The checkpoint that runs on a thread of its own.
+    checkpoint: Option<JoinHandle<i32>>,
+    /// The number of log pages that are in the database already.
+    moved_pages: i32,
 }
 
 impl WriteConnection {
@@ -45,8 +52,9 @@ impl WriteConnection {
         };
         let hooked = locked(&connection).wal_hook(Some(count));
         hooked.map_err(|e| explain("open", file, &e))?;
-        let (place, lost, recent) = (StoreFiles::of(file)?, LostRecords::default(), RecentKeys::default());
-        Ok(Self { connection, shared, place, lost, recent, log_pages })
+        let place = Arc::new(StoreFiles::of(file)?);
+        let (lost, recent) = (LostRecords::default(), RecentKeys::default());
+        Ok(Self { connection, shared, place, lost, recent, log_pages, checkpoint: None, moved_pages: 0 })
     }
 
     /// Returns the deferred commits that are lost.
@@ -66,20 +74,38 @@ impl WriteConnection {
         jobs.into_iter().zip(written).for_each(|(job, written)| job.answer(written));
     }
 
-    /// Runs a checkpoint once the log is long.
-    pub(super) fn tidy(&self) {
-        if self.log_pages.load(Relaxed) < MANY_PAGES {
+    /// Moves the log into the database once it is long. Most of it is moved on another thread, because moving
+    /// megabytes takes longer than their commit. The rest is moved here: SQLite begins the log anew only if
+    /// nothing was written meanwhile.
+    pub(super) fn tidy(&mut self) {
+        let pages = self.log_pages.load(Relaxed);
+        match self.checkpoint.take_if(|checkpoint| checkpoint.is_finished()) {
+            Some(finished) => self.moved_pages = finished.join().unwrap_or_default(),
+            None if self.checkpoint.is_some() => return,
+            None => {}
+        }
+        if pages < MANY_PAGES {
             return;
         }
-        let moved = locked(&self.connection).wal_checkpoint_v2(None::<&str>, CheckpointMode::PASSIVE);
-        // If another process runs a checkpoint, there is nothing to do. If it fails, nothing is
-        // lost: it is retried after the next commit.
-        if let Err(why) = moved
-            && why.sqlite_error_code() != Some(rusqlite::ErrorCode::DatabaseBusy)
-        {
-            tracing::warn!("{}", explain("tidy up", &self.place.file, &why));
+        let left = if self.moved_pages > pages { pages } else { pages - self.moved_pages };
+        if left < MANY_PAGES || pages >= TOO_MANY_PAGES {
+            move_log(&locked(&self.connection), &self.place);
+            self.log_pages.store(0, Relaxed);
+            self.moved_pages = 0;
+            return;
         }
-        self.log_pages.store(0, Relaxed);
+        let (place, log_pages) = (Arc::clone(&self.place), Arc::clone(&self.log_pages));
+        let checkpoint = move || {
+            // A connection opens files by their path, which may have been replaced.
+            let opened = place.check().and_then(|()| connect(&place.file));
+            let checked = opened.and_then(|connection| place.check().map(|()| connection));
+            let moved = checked.map_or(0, |connection| move_log(&connection, &place));
+            // If that is all, the next commit begins the log anew.
+            if moved == log_pages.load(Relaxed) { 0 } else { moved }
+        };
+        // If there is no thread, it is retried after the next commit.
+        let thread = std::thread::Builder::new().name("tollgate-log".to_owned()).spawn(checkpoint);
+        self.checkpoint = thread.ok();
     }
 
     fn write_in(&mut self, connection: &mut Connection, jobs: &[Job]) -> Vec<JobResult> {
@@ -109,6 +135,30 @@ impl WriteConnection {
                 self.recent.clear();
                 jobs.iter().map(|_| Err(CommitError::Failed(why.clone()))).collect()
             }
+        }
+    }
+}
+
+impl Drop for WriteConnection {
+    /// Waits for the checkpoint, whose connection would otherwise keep the store open.
+    fn drop(&mut self) {
+        if let Some(checkpoint) = self.checkpoint.take() {
+            // A panic of the thread was reported already.
+            let _ = checkpoint.join();
+        }
+    }
+}
+
+/// Moves the log into the database, as far as no one reads it. Returns the number of pages that are there.
+fn move_log(connection: &Connection, place: &StoreFiles) -> i32 {
+    match connection.wal_checkpoint_v2(None::<&str>, CheckpointMode::PASSIVE) {
+        Ok((_, moved)) => moved,
+        // Another process runs a checkpoint.
+        Err(why) if why.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy) => 0,
+        // Nothing is lost: it is retried after the next commit.
+        Err(why) => {
+            tracing::warn!("{}", explain("tidy up", &place.file, &why));
+            0
         }
     }
 }
@@ -181,29 +231,58 @@ mod tests {
         (Job::Change(Box::new(change.unwrap()), reply), answer)
     }
 
-    #[test]
-    fn a_long_log_is_moved_into_the_database_between_commits() {
-        let data = tempfile::tempdir().unwrap();
-        let (file, connection) = open::prepare(data.path()).unwrap();
+    fn connection(directory: &Path) -> WriteConnection {
+        let (file, connection) = open::prepare(directory).unwrap();
         let connection = Arc::new(Mutex::new(connection));
         let known = Arc::new(ThreadCache::new(Arc::clone(&connection)));
-        let process = Arc::new(Process::register(data.path()).unwrap());
+        let process = Arc::new(Process::register(directory).unwrap());
         let shared = SharedParts { known, process, sizes: Arc::default(), volatile: Arc::default() };
-        let mut writes = WriteConnection::new(connection, &file, shared).unwrap();
-        let mut revision = 0;
+        WriteConnection::new(connection, &file, shared).unwrap()
+    }
+
+    /// Writes changes until the log is long. Returns the last revision.
+    fn fill(writes: &mut WriteConnection, mut revision: u64) -> u64 {
         while writes.log_pages.load(Relaxed) < MANY_PAGES {
             revision += 1;
             let (job, mut answer) = change(revision);
             writes.write(vec![job]);
             assert!(answer.try_recv().unwrap().is_ok());
         }
-        writes.tidy();
-        let (job, mut answer) = change(revision + 1);
-        let (again, mut refused) = change(revision + 1);
+        revision
+    }
+
+    /// Writes one change, and another that conflicts with it. The log is short afterwards.
+    fn check_log_begins_anew(writes: &mut WriteConnection, revision: u64) {
+        let (job, mut answer) = change(revision);
+        let (again, mut refused) = change(revision);
         writes.write(vec![job, again]);
         assert!(answer.try_recv().unwrap().is_ok());
         assert!(matches!(refused.try_recv().unwrap(), Err(CommitError::Conflict(_))));
         let pages = writes.log_pages.load(Relaxed);
         assert!((1..MANY_PAGES / 10).contains(&pages), "the log begins anew: {pages}");
+    }
+
+    #[test]
+    fn z3_a_long_log_is_moved_into_the_database_on_another_thread() {
+        let data = tempfile::tempdir().unwrap();
+        let mut writes = connection(data.path());
+        let revision = fill(&mut writes, 0);
+        let connection = Arc::clone(&writes.connection);
+        let held = locked(&connection);
+        writes.tidy();
+        assert_eq!(writes.checkpoint.take().unwrap().join().unwrap(), 0, "all was moved");
+        drop(held);
+        check_log_begins_anew(&mut writes, revision + 1);
+    }
+
+    #[test]
+    fn the_rest_of_a_long_log_is_moved_between_commits() {
+        let data = tempfile::tempdir().unwrap();
+        let mut writes = connection(data.path());
+        let revision = fill(&mut writes, 0);
+        writes.moved_pages = MANY_PAGES - 10;
+        writes.tidy();
+        assert!(writes.checkpoint.is_none());
+        check_log_begins_anew(&mut writes, revision + 1);
     }
 }
