@@ -122,7 +122,7 @@ pub async fn aside<T: Send + 'static>(
 /// Returns the JSON of a record. The error is of the kind I/O if it is longer than `left`, from which its
 /// length is subtracted.
 fn limited<T: Serialize + ?Sized>(record: &T, left: &mut usize) -> serde_json::Result<String> {
-    let mut text = LimitedText { text: Vec::new(), left };
+    let mut text = LimitedText { text: Vec::with_capacity(128), left };
     serde_json::to_writer(&mut text, record)?;
     String::from_utf8(text.text).map_err(serde::ser::Error::custom)
 }
