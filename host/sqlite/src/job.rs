@@ -41,7 +41,7 @@ type Sum = [u8; CHECKSUM_BYTES];
 pub(super) struct PreparedCommit {
     pub(super) commit: Commit,
     pub(super) rows: CommitRows,
-    /// What its changes write; see [`written_values`].
+    /// The JSON that its changes write; see [`written_values`].
     pub(super) values: Vec<String>,
     /// The size of the values in memory that it changes, which are folded when it is written, in bytes.
     pub(super) volatile_bytes: usize,
@@ -89,7 +89,7 @@ impl PreparedCommit {
     /// follow an event with this checksum.
     pub(super) fn sums(&self, rows: &[String], moved: u64, before: Option<&[u8]>) -> Cow<'_, [Sum]> {
         match &self.sums {
-            Some((known, sums)) if moved == 0 && known.as_deref() == before => Cow::Borrowed(sums),
+            Some((known, sums)) if moved == 0 && known.as_deref() == before => Cow::Borrowed(sums.as_slice()),
             _ => Cow::Owned(sums_of(&self.commit, rows, before)),
         }
     }
@@ -126,7 +126,7 @@ pub(super) struct PreparedChange {
     pub(super) change: StateChange,
     /// The change as JSON.
     pub(super) body: String,
-    /// What it writes; see [`written_values`].
+    /// The JSON that it writes; see [`written_values`].
     pub(super) values: Vec<String>,
 }
 

@@ -82,7 +82,7 @@ impl CommitRows {
         let moved = moved(events, revisions);
         let first = moved.iter().position(|numbered| numbered.event.change().is_some());
         let Some(first) = first.filter(|_| revisions > 0) else {
-            return Ok((moved, Cow::Borrowed(&self.events)));
+            return Ok((moved, Cow::Borrowed(self.events.as_slice())));
         };
         let mut rows = self.events[..first].to_vec();
         for numbered in &moved[first..] {
