@@ -237,7 +237,7 @@ impl Host {
             };
             match stop.run_until_cancelled(again).await {
                 Some(again) => permit = again,
-                None => return release(),
+                None => return release().await,
             }
         }
         if let Err(why) = self.carry_acquired(&claimed).await {
@@ -245,7 +245,7 @@ impl Host {
             places.add_failure(run_id);
             drop(permit);
             // Another host may be able to continue it.
-            release();
+            release().await;
         }
     }
 
@@ -274,7 +274,7 @@ impl Host {
         let (input, command) = match self.next_input(&run, run_id, sent).await? {
             Some(next) => next,
             None => {
-                store.release(run_id, *epoch);
+                store.release(run_id, *epoch).await;
                 return Ok(());
             }
         };
@@ -375,7 +375,7 @@ mod tests {
         let mut first = Commit::new(run_id.into(), run_id.into(), 0, 7, started);
         first.epoch = 1;
         crate::store::RunStore::commit(store, first).await.unwrap();
-        crate::store::CoordinationStore::release(store, run_id, 1);
+        crate::store::CoordinationStore::release(store, run_id, 1).await;
     }
 
     #[tokio::test(start_paused = true)]

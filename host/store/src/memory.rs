@@ -367,7 +367,7 @@ impl CoordinationStore for MemoryStore {
         Ok(epoch)
     }
 
-    fn release(&self, run_id: &str, epoch: u64) {
+    async fn release(&self, run_id: &str, epoch: u64) {
         let mut tables = self.tables();
         if let Some((run_id, run)) = tables.runs.get_key_value(run_id)
             && run.epoch == epoch

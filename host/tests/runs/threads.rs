@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tollgate::models::ScriptedTurn;
 use tollgate::run::{RunHandle, RunUpdate};
-use tollgate::store::{RunFilter, StoreError, restore_state};
+use tollgate::store::{RunFilter, RunStore as _, StoreError, restore_state};
 use tollgate::tools::NativePlugin;
 use tollgate::{
     Agent, Busy, CallRequest, Fault, Host, HostError, NativeTool, RunRequest, ScriptedModel, ToolCall,
@@ -178,6 +178,23 @@ with_each_store! {
         assert_eq!(at.open().thread("t").await.unwrap().state.get("basics.total"), Some(&json!(2)));
     }
 
+    async fn s9_a_run_whose_driver_stops_is_released_though_the_release_takes_time(at: StoreAt) {
+        let disk = Disk { release_time: Duration::from_millis(50), ..Disk::default() };
+        let store = Watched::new(at.open(), disk);
+        let host = host_on(store.clone(), vec![ScriptedTurn::calls([("slow", json!({}))])]);
+        let mut run = host.run(say("one")).await.unwrap();
+        until_a_call_runs(&mut run).await;
+        store.watch.full.store(true, Ordering::Relaxed);
+        run.cancel();
+        run.wait().await.unwrap_err();
+        let is_released = async {
+            while store.runs(RunFilter::default()).await.unwrap()[0].at_work {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(10), is_released).await.expect("it is released");
+    }
+
     async fn a10_a_client_brings_the_history_of_a_new_thread(at: StoreAt) {
         let host = host(&at, vec![ScriptedTurn::text("It was blue."), ScriptedTurn::text("Yes.")]);
         let history = vec![
@@ -234,6 +251,7 @@ async fn a8_a_run_of_another_process_is_waited_for_or_refused() {
 #[derive(Default)]
 struct Disk {
     full: AtomicBool,
+    release_time: Duration,
 }
 
 impl Watch for Disk {
@@ -242,5 +260,9 @@ impl Watch for Disk {
             true => Err(StoreError::full("the disk is full")),
             false => Ok(()),
         }
+    }
+
+    fn release_time(&self) -> Duration {
+        self.release_time
     }
 }
