@@ -123,7 +123,7 @@ impl GateComponent {
         match checked {
             Ok(Ok(())) => Ok(Self { settings: Arc::from(text), ..self }),
             Ok(Err(why)) => Err(Refusal::new(format!(
-                "{name} does not accept its settings: {} They are what tollgate.toml says in [gates.{id}.settings]",
+                "{name} does not accept its settings: {}",
                 sentence(&clean(&why, MAX_COMPLAINT_BYTES))
             ))),
             Err(ending) => {

@@ -157,7 +157,8 @@ impl HostBuilder {
 
     /// Sets the budget of host memory for clients and models. Pass that of the sandbox that
     /// runs the tools (`Sandbox::memory_budget`), so that both share one budget. By default,
-    /// the host has a budget of its own, of the sandbox's default size.
+    /// the host has a budget of its own, of the sandbox's default size. Messages about limits name
+    /// the [places](MemoryBudget::with_limit_places) of the budget.
     #[must_use]
     pub fn memory_budget(mut self, budget: MemoryBudget) -> Self {
         self.memory_budget = Some(budget);
@@ -219,9 +220,11 @@ impl HostBuilder {
         builtin::equip(&mut self.toolbox, &self.agents)?;
         self.toolbox.set_thread_state_bytes(self.thread_state_bytes);
         let memory_budget = self.memory_budget.unwrap_or_else(default_budget);
+        self.toolbox.set_limit_places(memory_budget.limit_places());
         let remote = self.agents.values().filter_map(|agent| agent.remote.as_ref());
         remote.for_each(|remote| remote.use_budget(&memory_budget));
-        let client_memory = MemoryBudget::new(memory_budget.total_bytes() / CLIENT_MEMORY_PART);
+        let client_memory = MemoryBudget::new(memory_budget.total_bytes() / CLIENT_MEMORY_PART)
+            .with_limit_places(memory_budget.limit_places());
         let store = self.store.unwrap_or_else(|| Arc::new(MemoryStore::new()));
         let services = RunServices {
             tools: ServedTools::new(self.toolbox, Arc::clone(&store)),

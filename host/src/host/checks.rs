@@ -22,7 +22,7 @@ pub(super) fn check(agent: &Agent, agents: &BTreeMap<String, Agent>) -> Result<(
     for other in &agent.spec.view.delegates {
         if agents.get(other).is_some_and(|other| !other.spec.backend.transcript) {
             return wrong(format!(
-                "hands its conversation to the agent \"{other}\", whose backend takes no earlier messages; set `transcript = \"whole\"` in [agents.{other}], or offer it with `offered_as`"
+                "hands its conversation to the agent \"{other}\", whose backend takes no earlier messages; set its `transcript` to \"whole\", or offer it with `offered_as`"
             ));
         }
     }

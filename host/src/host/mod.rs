@@ -151,6 +151,7 @@ impl Host {
         plugins::equip(&mut toolbox, &self.inner.plugins)?;
         builtin::equip(&mut toolbox, &self.inner.services.agents)?;
         toolbox.set_thread_state_bytes(self.inner.thread_state_bytes);
+        toolbox.set_limit_places(self.memory_budget().limit_places());
         self.inner.services.tools.publish(toolbox);
         Ok(())
     }

@@ -113,9 +113,10 @@ impl Host {
         reserved.map(Some).ok_or_else(|| {
             HostError::Overloaded(format!(
                 "the host has no memory to read the whole record of the run {run_id} now: it has {bytes} bytes, \
-                 which take up to {MEMORY_OF_RECORD} times as much memory; try again later. The limit is \
-                 memory_budget_bytes = {}, in [limits] of tollgate.toml",
-                self.memory_budget().total_bytes()
+                 which take up to {MEMORY_OF_RECORD} times as much memory; try again later, or raise \
+                 memory_budget_bytes = {}{}",
+                self.memory_budget().total_bytes(),
+                self.memory_budget().place()
             ))
         })
     }
@@ -161,16 +162,17 @@ impl Host {
         format!(
             "the conversation of the thread {thread_id} has {message_bytes} bytes, which take up to \
              {MEMORY_OF_MESSAGES} times as much memory, and a conversation may use half of memory_budget_bytes = {}; \
-             begin a new thread, or raise memory_budget_bytes in [limits] of tollgate.toml",
-            self.memory_budget().total_bytes()
+             begin a new thread, or raise memory_budget_bytes{}",
+            self.memory_budget().total_bytes(),
+            self.memory_budget().place()
         )
     }
 
     fn no_memory(&self) -> String {
         format!(
-            "the host has no memory to read the thread now; try again later. The limit is memory_budget_bytes = {}, \
-             in [limits] of tollgate.toml",
-            self.memory_budget().total_bytes()
+            "the host has no memory to read the thread now; try again later, or raise memory_budget_bytes = {}{}",
+            self.memory_budget().total_bytes(),
+            self.memory_budget().place()
         )
     }
 }

@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use tollgate_agent::catalog::{OwnerKind, Tool};
 use tollgate_agent::code::Code;
 use tollgate_agent::hook::ModelHooked;
+use tollgate_agent::limit_places::{LimitPlaces, LimitScope};
 use tollgate_agent::message::{Message, ModelRequest};
 use tollgate_agent::outcome::{Fault, Outcome, Usage};
 use tollgate_agent::proposal::Proposal;
@@ -200,13 +201,15 @@ impl AttemptTask {
     /// waiting for its turn.
     fn late(&self) -> Fault {
         let Execution { permit, timeout_ms, until_ms, .. } = &self.execution;
+        let places = self.toolbox.catalog().limit_places();
         let is_over = *until_ms > 0 && self.lent.children.is_none() && self.clock.now_ms() >= *until_ms;
         match is_over {
             true => {
                 let ceiling_ms = self.spec.limits.timeout_ceiling_ms;
-                past_limit(&permit.tool().descriptor.name, "timeout_ceiling_ms", ceiling_ms, "[limits]")
+                let place = places.of(LimitScope::Host);
+                past_limit(&permit.tool().descriptor.name, "timeout_ceiling_ms", ceiling_ms, &place)
             }
-            false => timed_out(permit.tool(), *timeout_ms),
+            false => timed_out(permit.tool(), *timeout_ms, places),
         }
     }
 
@@ -325,14 +328,14 @@ fn lost(fault: Fault) -> Attempt {
 }
 
 /// Returns the fault of an attempt that took longer than its timeout.
-pub(super) fn timed_out(tool: &Tool, timeout_ms: u32) -> Fault {
+pub(super) fn timed_out(tool: &Tool, timeout_ms: u32, places: LimitPlaces) -> Fault {
     let (name, owner) = (&tool.descriptor.name, &tool.owner);
-    let place = match owner.kind {
-        OwnerKind::Component => format!("[limits] or [tools.{name}.limits]"),
-        OwnerKind::Mcp => format!("[mcp.{}]", owner.id),
-        OwnerKind::Native | OwnerKind::Agent => "[limits]".to_owned(),
+    let scope = match owner.kind {
+        OwnerKind::Component => LimitScope::Attempt(name),
+        OwnerKind::Mcp => LimitScope::Server(&owner.id),
+        OwnerKind::Native | OwnerKind::Agent => LimitScope::Host,
     };
-    past_limit(name, "timeout_ms", timeout_ms, &place)
+    past_limit(name, "timeout_ms", timeout_ms, &places.of(scope))
 }
 
 fn past_limit(tool_name: &str, key: &str, limit_ms: u32, place: &str) -> Fault {
@@ -340,8 +343,8 @@ fn past_limit(tool_name: &str, key: &str, limit_ms: u32, place: &str) -> Fault {
     Fault::new(
         Code::TimedOut,
         format!(
-            "Tool '{tool_name}' timed out after {after}: its limit is {key} = {limit_ms}. An operator can raise it \
-             in tollgate.toml, under {place}."
+            "Tool '{tool_name}' timed out after {after}: its limit is {key} = {limit_ms}. An operator can raise \
+             it{place}."
         ),
     )
 }

@@ -77,7 +77,7 @@ impl Driver {
                 ask(lent, request, number).await
             }),
             None => {
-                let error = "the agent has no model; add [model] to tollgate.toml".to_owned();
+                let error = "the agent has no model; configure one for it".to_owned();
                 Box::pin(std::future::ready(Input::ModelFailed { ask: number, error }))
             }
         }

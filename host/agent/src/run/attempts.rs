@@ -11,6 +11,7 @@ use super::spec::{MAX_RERUNS, RETRY_PAUSE_MS};
 use super::transition::{Asker, CallEffects, Transition, question};
 use crate::agents::max_retries;
 use crate::code::Code;
+use crate::limit_places::LimitScope;
 use crate::outcome::{Fault, Outcome, ResumeMode, Ticket, ToolOutput, ToolResult, ToolStatus, Usage};
 use crate::recorded_inputs::RecordedInputs;
 use crate::state::StateChange;
@@ -150,8 +151,9 @@ impl Transition<'_> {
     fn no_more_time(&self) -> String {
         format!(
             "it is not tried again: all attempts of a call together may take timeout_ceiling_ms = {}, pauses \
-             included; an operator can raise it in tollgate.toml, under [limits]",
-            self.ceiling_ms()
+             included; an operator can raise it{}",
+            self.ceiling_ms(),
+            self.catalog.limit_places().of(LimitScope::Host)
         )
     }
 

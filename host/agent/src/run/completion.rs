@@ -13,6 +13,7 @@ use super::{Phase, Run, RunUsage};
 use crate::catalog::ToolVersion;
 use crate::code::Code;
 use crate::hook::{HookAnswer, HookPoint};
+use crate::limit_places::LimitScope;
 use crate::outcome::Usage;
 use crate::proposal::Arguments;
 use crate::state::PendingMutation;
@@ -116,9 +117,9 @@ impl Transition<'_> {
     pub(super) fn out_of_wall_time(&self, tool_name: &str) -> String {
         let (wall_ms, agent) = (self.run.spec.limits.wall_ms, &self.run.spec.agent.view.id);
         format!(
-            "Tool '{tool_name}' timed out after {:?}: its limit is wall_ms = {wall_ms}. An operator can raise \
-             it in tollgate.toml, under [agents.{agent}.limits].",
-            Duration::from_millis(wall_ms)
+            "Tool '{tool_name}' timed out after {:?}: its limit is wall_ms = {wall_ms}. An operator can raise it{}.",
+            Duration::from_millis(wall_ms),
+            self.catalog.limit_places().of(LimitScope::Agent(agent))
         )
     }
 

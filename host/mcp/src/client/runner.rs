@@ -211,7 +211,7 @@ fn reserved(outcome: Outcome, budget: &MemoryBudget, server: &str) -> (Outcome, 
     }
     match budget.try_reserve(COPIES * bytes as u64) {
         Some(memory) => (outcome, Some(Arc::new(memory))),
-        None => (ReplyTooHeavy::Budget.fault(server).into(), None),
+        None => (ReplyTooHeavy::Budget(budget.limit_places()).fault(server).into(), None),
     }
 }
 

@@ -75,7 +75,7 @@ pub(crate) enum NoTurn {
 impl Admission {
     pub(crate) fn new(config: &SandboxConfig) -> Self {
         let calls = CallLimit::new(config.concurrent_calls.max(1), config.waiting_calls);
-        let memory = MemoryBudget::new(config.memory_budget_bytes);
+        let memory = MemoryBudget::new(config.memory_budget_bytes).with_limit_places(config.limit_places);
         Self {
             lent: Arc::new(YieldedSlot {
                 bytes: AtomicU64::new(0),

@@ -52,6 +52,7 @@ impl CompilerPool {
                 memory_bytes: config.compile_memory_bytes,
                 compiled_bytes: config.compiled_bytes,
                 cache_bytes: config.cache_bytes,
+                places: config.limit_places,
             },
             turns: Semaphore::new(COMPILED_AT_ONCE),
         }
@@ -128,6 +129,7 @@ impl CompilerPool {
             cpu: self.limits.cpu,
             wall: self.limits.wall,
             memory_bytes: self.limits.memory_bytes,
+            places: self.limits.places,
             artefact_bytes,
         }
     }

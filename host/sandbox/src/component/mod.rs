@@ -34,6 +34,7 @@ use tokio_util::sync::CancellationToken;
 use tollgate_agent::code::Code;
 use tollgate_agent::content::ContentPart;
 use tollgate_agent::descriptor::ComponentDescriptor;
+use tollgate_agent::limit_places::LimitPlaces;
 use tollgate_agent::outcome::{Fault, Outcome, Usage};
 use tollgate_agent::proposal::Arguments;
 use wasmtime::Store;
@@ -118,6 +119,12 @@ impl Component {
     #[must_use]
     pub fn left_out(&self) -> Option<&[OmittedFunction]> {
         self.left_out.as_deref()
+    }
+
+    /// Returns the places where an operator changes limits.
+    #[must_use]
+    pub fn limit_places(&self) -> LimitPlaces {
+        self.linked.host.config.limit_places
     }
 
     /// Checks that a component can be called and links it.
