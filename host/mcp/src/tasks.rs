@@ -52,7 +52,7 @@ impl ToolCallSession<'_> {
         let cancelled = match self.client {
             // Any principal may cancel its own call, but not every one may answer its questions.
             Some(_) => self.host.cancel(&kept.run_id, reason).await,
-            None => self.decide(&kept.run_id, target, DecisionAnswer::Cancel, reason).await.map(drop),
+            None => self.decide(&kept.run_id, target, DecisionAnswer::Cancel, reason).await?.map(drop),
         };
         match cancelled {
             Ok(()) => {
@@ -64,7 +64,7 @@ impl ToolCallSession<'_> {
             Err(
                 HostError::Refused(_)
                 | HostError::UnknownQuestion(_)
-                | HostError::AlreadyDecided(_)
+                | HostError::AlreadyDecided { .. }
                 | HostError::AlreadyEnded(_),
             ) => Ok(()),
             Err(e) => Err(self.failed(e)),

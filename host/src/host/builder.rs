@@ -8,6 +8,7 @@ use super::listening::Failures;
 use super::{DIRECT_AGENT, Host, HostError, Inner};
 use crate::agents::Agent;
 use crate::builtin;
+use crate::error::SetupError;
 use crate::gates::{Gate, Gates};
 use crate::plugins::{self, AgentHooks, Plugin, PluginParts};
 use crate::run::{HookSet, LONG_VALUES_AT_ONCE, RunServices, ThreadLocks};
@@ -196,15 +197,11 @@ impl HostBuilder {
             lists.with_agent(id.clone(), tools)
         });
         if let Some(id) = self.agents.keys().find(|id| !name::is_id(id)) {
-            return Err(HostError::Setup(format!("the id \"{id}\" does not fit [a-z][a-z0-9-]{{0,63}}")));
+            return Err(SetupError::InvalidId(id.clone()).into());
         }
         self.agents.values().try_for_each(|agent| check(agent, &self.agents))?;
         if !(Duration::from_millis(1)..=MAX_HOOK_TIMEOUT).contains(&self.hook_timeout) {
-            let words = format!(
-                "the time limit of a hook is {:?}; 1 ms to 5 minutes are accepted",
-                self.hook_timeout
-            );
-            return Err(HostError::Setup(words));
+            return Err(SetupError::HookTimeout(self.hook_timeout).into());
         }
         for (id, agent) in &self.agents {
             if let Some(hooks) = &agent.hooks {
@@ -215,7 +212,7 @@ impl HostBuilder {
         self.gates.extend(gates);
         for native in &natives {
             let installed = native.clone().install(&mut self.toolbox);
-            installed.map_err(|e| HostError::Setup(e.to_string()))?;
+            installed.map_err(SetupError::from)?;
         }
         builtin::equip(&mut self.toolbox, &self.agents)?;
         self.toolbox.set_thread_state_bytes(self.thread_state_bytes);

@@ -4,6 +4,7 @@ use super::listening::FIRST_EPOCH;
 use super::threads::{FoldPurpose, FoldedRun};
 use super::{Host, HostError, begun, not_taken_over};
 use crate::blocking::aside_if;
+use crate::error::RequestRefusal;
 use crate::run::{
     ChildForwarder, ChildRunResult, ChildStart, ConversationMemory, Driver, RunClock, RunError,
 };
@@ -36,7 +37,7 @@ impl Host {
             let ran = self.try_run_child(&start, &updates).await;
             let is_tried_again = match &ran {
                 Err(HostError::OwnedElsewhere(_)) => true,
-                Err(HostError::Overloaded(_)) => Instant::now() < until,
+                Err(HostError::Overloaded { .. }) => Instant::now() < until,
                 _ => false,
             };
             if !is_tried_again || start.cancel.is_cancelled() {
@@ -147,10 +148,8 @@ impl Host {
         if orphaned {
             return Ok(());
         }
-        let call = identity.parent_call_id.as_deref().unwrap_or_default();
-        Err(HostError::Refused(format!(
-            "the run belongs to the call {call} of the run {parent}; decide or recover that one"
-        )))
+        let call_id = identity.parent_call_id.as_deref().unwrap_or_default().to_owned();
+        Err(RequestRefusal::BelongsToCall { call_id, parent_run_id: parent.to_string() }.into())
     }
 
     /// Reconstructs a run from its record and its thread; `None` if there is no record.

@@ -2,6 +2,7 @@
 //! rests.
 
 use super::{Busy, Host, HostError};
+use crate::error::RequestRefusal;
 use crate::run::{RunEnd, RunError, RunHandle, new_id};
 use crate::store::{RecordReader, RunFilter, RunSummary, now_ms};
 use crate::stream::Hub;
@@ -20,9 +21,11 @@ impl From<InputRefusal> for HostError {
         let message = refused.to_string();
         match refused.kind {
             RefusalKind::UnknownTarget(target) => Self::UnknownQuestion(target),
-            RefusalKind::AlreadyDecided => Self::AlreadyDecided(message),
+            RefusalKind::AlreadyDecided { target, decision } => {
+                Self::AlreadyDecided { message, target, decision }
+            }
             RefusalKind::DoesNotFit(violations) => Self::DoesNotFit { message, violations },
-            RefusalKind::Other => Self::Refused(message),
+            RefusalKind::Other => RequestRefusal::Input(refused).into(),
         }
     }
 }

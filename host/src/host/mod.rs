@@ -27,7 +27,7 @@ use crate::agents::Agent;
 use crate::blocking::aside_if;
 use crate::builtin;
 use crate::config::DIRECT_AGENT;
-use crate::error::HostError;
+use crate::error::{HostError, RequestRefusal};
 use crate::plugins;
 use crate::run::{
     self, Driver, RunEnd, RunError, RunHandle, RunHost, RunParts, RunServices, ThreadLocks, new_id,
@@ -211,10 +211,7 @@ impl Host {
         let handed = handed_to(&thread.state, &request.agent_id).filter(there);
         let agent = self.agent(handed.unwrap_or(&request.agent_id))?;
         if !request.history.is_empty() && !thread.messages.is_empty() {
-            let shown = tollgate_agent::text::clean(thread_id, 100);
-            return Err(HostError::Refused(format!(
-                "the thread {shown} has messages already; send a history only with a new thread"
-            )));
+            return Err(RequestRefusal::ThreadHasMessages(thread_id.to_string()).into());
         }
         check_backend(agent, !thread.messages.is_empty(), !request.history.is_empty())?;
         let (known_messages, thread_id) = (thread.messages.len(), Arc::clone(thread_id));

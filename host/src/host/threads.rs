@@ -194,7 +194,7 @@ impl Host {
             clock.see(&event);
             let continues = purpose == FoldPurpose::Continue;
             if continues && !memory.try_reserve(&event.event, run.messages(), self.memory_budget()) {
-                return Err(HostError::Overloaded(self.no_memory_to_continue(run_id)));
+                return Err(self.overloaded(self.no_memory_to_continue(run_id)));
             }
         }
         if !run.is_in_batch() {

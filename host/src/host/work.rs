@@ -6,6 +6,7 @@ use super::thread_memory::ReadThread;
 use super::threads::{FoldPurpose, FoldedRun};
 use super::{Busy, Host, HostError, RunRequest, spec, threads};
 use crate::blocking::aside_if;
+use crate::error::RequestRefusal;
 use crate::run::{Driver, RunEnd, RunError, new_id};
 use crate::store::rules::spec_of;
 use crate::store::{ClaimedRun, Commit, Hint, RecordReader, RunCommand, RunFilter, SentCommand, now_ms};
@@ -144,7 +145,7 @@ impl Host {
         if matches!(run.phase(), Phase::Waiting) {
             self.check(&run, &input)?;
         } else if matches!(command, RunCommand::Message(_)) {
-            return Err(HostError::Refused(format!("the run {run_id} does not wait for a message")));
+            return Err(RequestRefusal::NotWaiting(run_id.to_owned()).into());
         }
         // The same decision twice is one command.
         let id = match &command {
@@ -255,7 +256,7 @@ impl Host {
         let mut record = RecordReader::new(&**store, run_id);
         let first = record.peek().await?;
         let spec = spec_of(first.as_slice());
-        let spec = spec.ok_or_else(|| HostError::Refused("it has no record".to_owned()))?;
+        let spec = spec.ok_or_else(|| HostError::UnknownRun(run_id.to_string()))?;
         let thread_id = Arc::<str>::from(spec.identity.thread_id.as_str());
         if matches!(spec.task, Task::Prompt(_)) {
             self.agent(&spec.identity.agent_id)?;
@@ -330,7 +331,15 @@ impl Host {
         let decided = aside_if(takes_long, || run.decide(toolbox.catalog(), 0, input));
         match decided {
             Ok(events) if events.is_empty() => {
-                Err(HostError::Refused("the question was answered before".to_owned()))
+                let decision = match input {
+                    Input::Decided(decisions) => decisions.first().cloned(),
+                    _ => None,
+                };
+                Err(HostError::AlreadyDecided {
+                    message: "the question was answered before".to_owned(),
+                    target: decision.as_ref().map(|made| made.target.clone()).unwrap_or_default(),
+                    decision: decision.map(Box::new),
+                })
             }
             Ok(_) => Ok(()),
             Err(e) => Err(e.into()),

@@ -13,8 +13,8 @@ use tollgate::run::{RunHandle, RunUpdate};
 use tollgate::store::{RunFilter, RunStore as _, StoreError, restore_state};
 use tollgate::tools::NativePlugin;
 use tollgate::{
-    Agent, Busy, CallRequest, Fault, Host, HostError, NativeTool, RunRequest, ScriptedModel, ToolCall,
-    ToolDescriptor, ToolOutput, ToolResult, async_trait,
+    Agent, Busy, CallRequest, Fault, Host, HostError, NativeTool, RequestRefusal, RunRequest, ScriptedModel,
+    ToolCall, ToolDescriptor, ToolOutput, ToolResult, async_trait,
 };
 use tollgate_agent::code::Code;
 use tollgate_agent::descriptor::{ExecutionPolicy, StateAccess};
@@ -208,7 +208,8 @@ with_each_store! {
         assert!(matches!(&events[1].event, Event::RunSeeded { messages, .. } if *messages == history));
         assert_eq!(host.store().thread("t").await.unwrap().messages.len(), 4);
         let refused = host.run(request).await;
-        assert!(matches!(refused, Err(HostError::Refused(_))), "it has messages: {refused:?}");
+        let is_why = |why: &HostError| matches!(why, HostError::Refused(RequestRefusal::ThreadHasMessages(id)) if id == "t");
+        assert!(refused.as_ref().is_err_and(is_why), "it has messages: {refused:?}");
         host.run(say("Sure?")).await.unwrap().wait().await.unwrap();
         assert_eq!(host.store().thread("t").await.unwrap().messages.len(), 6);
     }
@@ -224,7 +225,7 @@ with_each_store! {
         resumed.wait().await.unwrap_err();
         store.watch.full.store(false, Ordering::Relaxed);
         let again = host.decide(&asked.run_id, decided("d2")).await;
-        assert!(matches!(again, Err(HostError::AlreadyDecided(_))), "it was decided, and may have run: {again:?}");
+        assert!(matches!(again, Err(HostError::AlreadyDecided { .. })), "it was decided, and may have run: {again:?}");
         let end = host.recover(&asked.run_id).await.unwrap().wait().await.unwrap().last_call.unwrap().end.clone();
         assert_eq!(end.code(), Some(Code::Interrupted));
     }

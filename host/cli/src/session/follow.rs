@@ -86,7 +86,7 @@ pub(crate) async fn ask_open(
                 }
                 Err(
                     why @ (HostError::Refused(_)
-                    | HostError::AlreadyDecided(_)
+                    | HostError::AlreadyDecided { .. }
                     | HostError::DoesNotFit { .. }),
                 ) => output.warn(&why.to_string()),
                 Err(e) => return Err(e.into()),

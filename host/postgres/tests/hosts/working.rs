@@ -176,7 +176,10 @@ async fn a_run_is_cancelled_from_another_host_whether_it_is_queued_at_work_or_wa
     until_status(&one, &waiting, "cancelled").await;
     let RunCommand::Decide(late) = yes("late", &target) else { unreachable!() };
     let late = one.decide(&waiting, late).await.map(drop);
-    assert!(matches!(late, Err(HostError::AlreadyDecided(_))), "it was seen, so it is not unknown: {late:?}");
+    assert!(
+        matches!(late, Err(HostError::AlreadyDecided { .. })),
+        "it was seen, so it is not unknown: {late:?}"
+    );
     let at_work = one.submit(RunRequest::new(AGENT, "Go.").on_thread("a")).await.unwrap();
     until("work", async || run_of(&one, &at_work).await.at_work.then_some(())).await;
     // It may have ended by itself meanwhile.
@@ -213,7 +216,7 @@ async fn a_run_that_another_host_drives_is_decided_and_cancelled_without_workers
     let decided = |event: &Event| matches!(event, Event::CallDecided { decision, .. } if decision.id == "a");
     assert!(record.iter().any(|stored| decided(&stored.event)), "it is in the record");
     let late = other.decide(&run_id, decision("b", &asked)).await.map(drop);
-    assert!(matches!(late, Err(HostError::AlreadyDecided(_))), "{late:?}");
+    assert!(matches!(late, Err(HostError::AlreadyDecided { .. })), "{late:?}");
     assert!(other.store().commands(&run_id).await.unwrap().is_empty());
     assert!(run_of(&other, &run_id).await.at_work, "the other call goes on");
     other.cancel(&run_id, Some("no longer needed".to_owned())).await.unwrap();
