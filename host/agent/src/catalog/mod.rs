@@ -5,7 +5,7 @@
 //! they began.
 
 mod changes;
-mod own;
+mod host_tools;
 mod plugins;
 mod prepared_component;
 mod reserved;

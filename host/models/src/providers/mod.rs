@@ -3,7 +3,7 @@
 mod errors;
 mod frames;
 mod http_client;
-mod muted;
+mod logs;
 mod probe;
 mod prompt;
 mod provider;
@@ -23,7 +23,7 @@ use genai::Headers;
 use genai::chat::{ChatOptions, ChatStreamEvent, ContentPart, StopReason, StreamEnd, Usage};
 use genai::resolver::{AuthData, Endpoint};
 use genai::{ModelIden, ServiceTarget};
-use muted::without_logs;
+use logs::without_logs;
 use reader::{abandon, next_line, reader};
 use reqwest::Url;
 use serde_json::{Value, json};
