@@ -38,10 +38,10 @@ const INSTRUCTIONS: &str = "Tools that run in a sandbox, under limits and behind
 /// A session. Cheap to clone; clones are the same session.
 #[derive(Clone)]
 pub(super) struct Server {
-    inner: Arc<Inner>,
+    inner: Arc<ServerState>,
 }
 
-struct Inner {
+struct ServerState {
     host: Host,
     offer: Arc<ToolList>,
     own: Conversation,
@@ -134,7 +134,7 @@ impl Server {
         (is_mounted, room, calls): (bool, Backpressure, Calls),
     ) -> Self {
         let level = Mutex::default();
-        let inner = Inner { host, offer, own, sessionless, shared, level, is_mounted, room, calls };
+        let inner = ServerState { host, offer, own, sessionless, shared, level, is_mounted, room, calls };
         Self { inner: Arc::new(inner) }
     }
 
@@ -164,7 +164,7 @@ impl Server {
         &'a self,
         context: &'a RequestContext<RoleServer>,
     ) -> Result<ToolCallSession<'a>, ErrorData> {
-        let Inner { host, offer, shared, .. } = &*self.inner;
+        let ServerState { host, offer, shared, .. } = &*self.inner;
         let pending = &shared.pending;
         let Conversation { thread_id, calls } = self.conversation_of(context);
         let client = self.client(context)?;
@@ -276,7 +276,7 @@ impl ServerHandler for Server {
         params: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let Inner { level, room, calls, .. } = &*self.inner;
+        let ServerState { level, room, calls, .. } = &*self.inner;
         let _under_way = calls.under_way.token();
         let tool_name = params.name.as_ref();
         // The target is the one that the list of this moment has under the name.

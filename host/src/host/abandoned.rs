@@ -111,7 +111,7 @@ impl Host {
     }
 
     async fn end_call(&self, run_id: &str) -> Result<(), HostError> {
-        let ending = self.carry_on(run_id, Input::Abandoned, Busy::Queue).await?;
+        let ending = self.continue_run(run_id, Input::Abandoned, Busy::Queue).await?;
         ending.wait().await?;
         Ok(())
     }

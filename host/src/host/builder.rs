@@ -5,7 +5,7 @@ use super::client_memory::CLIENT_MEMORY_PART;
 use super::commands::DrivenRuns;
 use super::follower::{Followers, UNMEASURED_PAGES};
 use super::listening::Failures;
-use super::{DIRECT_AGENT, Host, HostError, Inner};
+use super::{DIRECT_AGENT, Host, HostError, HostState};
 use crate::agents::Agent;
 use crate::builtin;
 use crate::error::SetupError;
@@ -234,7 +234,7 @@ impl HostBuilder {
             long_values: Arc::new(Semaphore::new(LONG_VALUES_AT_ONCE)),
         };
         Ok(Host {
-            inner: Arc::new(Inner {
+            inner: Arc::new(HostState {
                 services: Arc::new(services),
                 thread_state_bytes: self.thread_state_bytes,
                 plugins: natives,

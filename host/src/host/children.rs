@@ -60,7 +60,7 @@ impl Host {
                     Some(run) if matches!(run.status.as_str(), "running" | "waiting") => {
                         FoldPurpose::Continue
                     }
-                    _ => FoldPurpose::Look,
+                    _ => FoldPurpose::Inspect,
                 };
                 Some(self.folded(run_id, &spec, purpose).await?)
             }
@@ -127,7 +127,7 @@ impl Host {
                 "it had not begun".to_owned(),
             )));
         };
-        let FoldedRun { run, clock, .. } = self.folded(run_id, &spec, FoldPurpose::Look).await?;
+        let FoldedRun { run, clock, .. } = self.folded(run_id, &spec, FoldPurpose::Inspect).await?;
         if run.is_finished() {
             return Ok(self.ran(&run, &[]));
         }
@@ -155,7 +155,7 @@ impl Host {
     /// Reconstructs a run from its record and its thread; `None` if there is no record.
     pub(super) async fn recorded(&self, run_id: &str) -> Result<Option<Run>, HostError> {
         let Some(spec) = self.store().run_spec(run_id).await? else { return Ok(None) };
-        Ok(Some(self.folded(run_id, &spec, FoldPurpose::Look).await?.run))
+        Ok(Some(self.folded(run_id, &spec, FoldPurpose::Inspect).await?.run))
     }
 
     /// Reconstructs a run of this specification, with the time of the record and the memory of its

@@ -64,7 +64,7 @@ impl Host {
             if let Some(joined) = self.decide_at_work(run_id, &decisions).await? {
                 return Ok(joined);
             }
-            match self.carry_on(run_id, Input::Decided(decisions.clone()), Busy::Refuse).await {
+            match self.continue_run(run_id, Input::Decided(decisions.clone()), Busy::Refuse).await {
                 // Another decision about the same run may be taking effect just now.
                 Err(HostError::Busy(_)) if Instant::now() < until => {
                     if !self.is_open(run_id).await? {
@@ -77,7 +77,7 @@ impl Host {
                         return Ok(joined);
                     }
                 }
-                carried => return carried,
+                continued => return continued,
             }
         }
     }
@@ -88,7 +88,7 @@ impl Host {
     /// # Errors
     /// The run is not known, or another process is running it.
     pub async fn recover(&self, run_id: &str) -> Result<RunHandle, HostError> {
-        self.carry_on(run_id, Input::Restarted, Busy::Refuse).await
+        self.continue_run(run_id, Input::Restarted, Busy::Refuse).await
     }
 
     /// Ends a run that works or waits, on any host. The reason becomes part of the record. Returns
@@ -114,7 +114,7 @@ impl Host {
         }
         match found.status.as_str() {
             "running" | "waiting" => {
-                let ending = self.carry_on(run_id, Input::Cancel { reason }, Busy::Refuse).await?;
+                let ending = self.continue_run(run_id, Input::Cancel { reason }, Busy::Refuse).await?;
                 ending.wait().await?;
                 Ok(())
             }

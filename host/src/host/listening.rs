@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tollgate_agent::run::{Event, StoredEvent};
 
 /// How often a run of another host is looked at when no hint arrives.
-const LOOK: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a client of a run waits for another host to take over.
 const TAKEN_OVER_WITHIN: Duration = Duration::from_secs(300);
 /// The number of failed runs whose errors are kept for clients.
@@ -221,7 +221,7 @@ impl Host {
                     }
                 }
                 let hinted = async { while !hints.next().await.is_about(&run_id) {} };
-                let _ = tokio::time::timeout(LOOK, hinted).await;
+                let _ = tokio::time::timeout(POLL_INTERVAL, hinted).await;
             }
             hub.close();
         });

@@ -74,10 +74,10 @@ use tollgate_sandbox::MemoryBudget;
 /// ```
 #[derive(Clone)]
 pub struct Host {
-    inner: Arc<Inner>,
+    inner: Arc<HostState>,
 }
 
-struct Inner {
+struct HostState {
     services: Arc<RunServices>,
     thread_state_bytes: usize,
     /// The parts of plugins that every toolbox receives.
@@ -240,7 +240,7 @@ impl Host {
         let host = self.clone();
         let end = tokio::spawn(async move {
             let _turn = turn;
-            host.drive_attended(driver.drive_on(), hub, abandoned).await
+            host.drive_attended(driver.drive(None), hub, abandoned).await
         });
         Ok(RunHandle { run_id, thread_id, events, cancel, end })
     }
@@ -257,7 +257,7 @@ impl Host {
         }
         let publisher = Publisher::without_clients(Arc::clone(&self.inner.bus), Arc::clone(&run_id));
         let (driver, first) = self.direct(request, run_id, publisher).await?;
-        Ok(driver.drive(first).await?)
+        Ok(driver.drive(Some(first)).await?)
     }
 
     /// Like [`Host::call`], but streams the tool's reports while it runs.
@@ -315,11 +315,12 @@ impl Host {
         let thread_id = driver.thread_id();
         let abandoned = (!detached).then_some(cancel);
         let host = self.clone();
-        let drive = Box::pin(async move { host.drive_attended(driver.drive(first), hub, abandoned).await });
+        let drive =
+            Box::pin(async move { host.drive_attended(driver.drive(Some(first)), hub, abandoned).await });
         Ok(AttendedCall { run_id, thread_id, events, drive })
     }
 
-    async fn carry_on(&self, run_id: &str, input: Input, busy: Busy) -> Result<RunHandle, HostError> {
+    async fn continue_run(&self, run_id: &str, input: Input, busy: Busy) -> Result<RunHandle, HostError> {
         let spec = self
             .inner
             .services
@@ -360,7 +361,7 @@ impl Host {
         let host = self.clone();
         let end = tokio::spawn(async move {
             let _turn = turn;
-            host.drive_attended(driver.drive_on(), hub, abandoned).await
+            host.drive_attended(driver.drive(None), hub, abandoned).await
         });
         Ok(RunHandle { run_id, thread_id, events, cancel, end })
     }

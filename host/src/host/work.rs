@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use tollgate_agent::run::{Input, Phase, Run, Task, handed_to};
 
 /// How often a host looks for work when no hint arrives.
-const LOOK: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// How often a host ends children that no one continues.
 const ABANDONED: Duration = Duration::from_secs(60);
 /// How long a host waits before it tries again to continue a run.
@@ -193,7 +193,7 @@ impl Host {
             for run in claimed {
                 let (host, places, stop) = (self.clone(), Arc::clone(&places), stop.clone());
                 let permit = Arc::clone(free).try_acquire_owned().ok();
-                runs.spawn(async move { host.carry_claimed(run, permit, &places, &stop).await });
+                runs.spawn(async move { host.drive_claimed(run, permit, &places, &stop).await });
             }
             let changed = async {
                 loop {
@@ -209,7 +209,7 @@ impl Host {
                 // A run came to rest, so the next one of its thread may be free.
                 Some(_) = runs.join_next() => {}
                 _ = free.acquire(), if free.available_permits() == 0 => {}
-                () = tokio::time::sleep(LOOK) => {}
+                () = tokio::time::sleep(POLL_INTERVAL) => {}
             }
         }
         let all = async { while runs.join_next().await.is_some() {} };
@@ -219,7 +219,7 @@ impl Host {
     }
 
     /// Drives a claimed run until it rests. The permit counts it among the runs of this host.
-    async fn carry_claimed(
+    async fn drive_claimed(
         &self,
         claimed: ClaimedRun,
         mut permit: Option<OwnedSemaphorePermit>,
@@ -241,7 +241,7 @@ impl Host {
                 None => return release().await,
             }
         }
-        if let Err(why) = self.carry_acquired(&claimed).await {
+        if let Err(why) = self.drive_acquired(&claimed).await {
             tracing::warn!("the run {run_id} cannot be continued here: {why}");
             places.add_failure(run_id);
             drop(permit);
@@ -250,7 +250,7 @@ impl Host {
         }
     }
 
-    async fn carry_acquired(&self, claimed: &ClaimedRun) -> Result<(), HostError> {
+    async fn drive_acquired(&self, claimed: &ClaimedRun) -> Result<(), HostError> {
         let ClaimedRun { run_id, epoch } = claimed;
         let store = &self.inner.services.store;
         let mut record = RecordReader::new(&**store, run_id);
@@ -267,7 +267,7 @@ impl Host {
         let (known_messages, mut state) = (thread.messages.len(), std::mem::take(&mut thread.state));
         let sent = sent?;
         let is_cancelled = sent.iter().any(|sent| matches!(sent.command, RunCommand::Cancel(_)));
-        let purpose = if is_cancelled { FoldPurpose::Look } else { FoldPurpose::Continue };
+        let purpose = if is_cancelled { FoldPurpose::Inspect } else { FoldPurpose::Continue };
         let FoldedRun { mut run, clock, memory: conversation } =
             self.fold_record(thread, &thread_id, (&**run_id, record), purpose).await?;
         threads::start_anew(self.toolbox().catalog().keys(), &run, &mut state);
@@ -289,7 +289,7 @@ impl Host {
         drop(events);
         let end: Result<RunEnd, RunError> = {
             let _turn = turn;
-            self.drive_attended(driver.drive(input), hub, None).await
+            self.drive_attended(driver.drive(Some(input)), hub, None).await
         };
         end.map(drop).map_err(HostError::from)
     }

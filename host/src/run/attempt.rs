@@ -39,13 +39,13 @@ pub(super) struct ModelResources {
 }
 
 /// Asks the model and streams its output to the run's clients.
-pub(super) async fn ask(lent: ModelResources, request: ModelRequest, ask: u32) -> Input {
-    let span = spans::model(lent.model.name(), ask);
-    reply(lent, request, ask).instrument(span).await
+pub(super) async fn ask(resources: ModelResources, request: ModelRequest, ask: u32) -> Input {
+    let span = spans::model(resources.model.name(), ask);
+    reply(resources, request, ask).instrument(span).await
 }
 
-async fn reply(lent: ModelResources, mut request: ModelRequest, ask: u32) -> Input {
-    let ModelResources { model, memory_budget, replies, publisher } = lent;
+async fn reply(resources: ModelResources, mut request: ModelRequest, ask: u32) -> Input {
+    let ModelResources { model, memory_budget, replies, publisher } = resources;
     let memory = ReservedReply::new(&memory_budget);
     request.memory = Some(Arc::clone(&memory) as Arc<dyn ReplyMemory>);
     let mut tell = |delta| {
@@ -81,17 +81,17 @@ fn failed(ask: u32, error: String) -> Input {
 /// Asks the model with the hooks before and after it.
 pub(super) async fn ask_with_hooks(
     scene: HookContext,
-    lent: ModelResources,
+    resources: ModelResources,
     request: ModelRequest,
     number: u32,
 ) -> Input {
-    let publisher = lent.publisher.clone();
+    let publisher = resources.publisher.clone();
     let mut hooked = ModelHooked::default();
     let (request, supplied) = scene.before_model(request, number, &mut hooked).await;
     let was_told = supplied.is_none();
     let replied = match supplied {
         Some(reply) => Input::Replied { ask: number, reply, hooked: None },
-        None => ask(lent, request, number).await,
+        None => ask(resources, request, number).await,
     };
     let reply = match replied {
         Input::Replied { reply, .. } => reply,
@@ -134,7 +134,7 @@ pub(super) struct AttemptTask {
     pub(super) store: Arc<dyn Store>,
     pub(super) spec: Arc<RunSpec>,
     pub(super) execution: Execution,
-    pub(super) lent: AttemptResources,
+    pub(super) resources: AttemptResources,
     pub(super) cancel: CancellationToken,
     pub(super) clock: RunClock,
 }
@@ -161,15 +161,15 @@ impl AttemptTask {
             },
         };
         if let Some(memory) = ended.memory {
-            self.lent.outcomes.hold(memory);
+            self.resources.outcomes.hold(memory);
         }
         if !ended.denied.is_empty() {
             note_refusals(self.store.as_ref(), &self.spec, permit, &ended.denied).await;
-            self.lent.reports.denied(ended.denied);
+            self.resources.reports.denied(ended.denied);
         }
-        self.lent.reports.console(ended.console);
+        self.resources.reports.console(ended.console);
         let usage = Usage { dropped_reports: ended.dropped_reports, ..ended.usage };
-        let outcome = match &self.lent.children {
+        let outcome = match &self.resources.children {
             Some(children) if children.broke() => another_child(name).into(),
             _ => ended.outcome,
         };
@@ -187,7 +187,7 @@ impl AttemptTask {
     /// call's time stands still while it waits for child runs.
     async fn within_the_call(&self, attempt: impl Future<Output = Attempt>) -> Attempt {
         let until_ms = self.execution.until_ms;
-        if until_ms == 0 || self.lent.children.is_some() {
+        if until_ms == 0 || self.resources.children.is_some() {
             return attempt.await;
         }
         let left = Duration::from_millis(until_ms.saturating_sub(self.clock.now_ms())) + LATE;
@@ -202,7 +202,7 @@ impl AttemptTask {
     fn late(&self) -> Fault {
         let Execution { permit, timeout_ms, until_ms, .. } = &self.execution;
         let places = self.toolbox.catalog().limit_places();
-        let is_over = *until_ms > 0 && self.lent.children.is_none() && self.clock.now_ms() >= *until_ms;
+        let is_over = *until_ms > 0 && self.resources.children.is_none() && self.clock.now_ms() >= *until_ms;
         match is_over {
             true => {
                 let ceiling_ms = self.spec.limits.timeout_ceiling_ms;
@@ -236,7 +236,7 @@ impl AttemptTask {
     }
 
     fn request(&self) -> AttemptRequest<'_> {
-        let Self { toolbox, spec, execution, lent, cancel, .. } = self;
+        let Self { toolbox, spec, execution, resources, cancel, .. } = self;
         let call = CallContext {
             permit: &execution.permit,
             identity: &spec.identity,
@@ -247,14 +247,14 @@ impl AttemptTask {
             resume: execution.resume.as_deref(),
             timeout: self.timeout(),
             replay: None,
-            reports: Arc::clone(&lent.reports) as Arc<dyn ReportSink>,
-            children: match &lent.children {
+            reports: Arc::clone(&resources.reports) as Arc<dyn ReportSink>,
+            children: match &resources.children {
                 Some(children) => Arc::clone(children) as Arc<dyn ChildRunner>,
                 None => Arc::new(()),
             },
             cancel,
         };
-        AttemptRequest { call, history: lent.history.clone() }
+        AttemptRequest { call, history: resources.history.clone() }
     }
 }
 
