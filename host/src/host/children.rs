@@ -112,7 +112,7 @@ impl Host {
     ) -> Result<Option<RunSummary>, HostError> {
         loop {
             let found = self.summary(run_id).await?;
-            let is_driven = self.live(run_id).is_none() && found.as_ref().is_some_and(|run| run.at_work);
+            let is_driven = self.live(run_id).is_none() && found.as_ref().is_some_and(|run| run.is_driven);
             if !is_driven || cancel.is_cancelled() {
                 return Ok(found);
             }

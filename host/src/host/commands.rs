@@ -241,7 +241,7 @@ impl Host {
             }
             let found =
                 self.summary(run_id).await?.ok_or_else(|| HostError::UnknownRun(run_id.to_owned()))?;
-            if !found.at_work {
+            if !found.is_driven {
                 for sent in left {
                     store.withdraw(run_id, &sent.id).await?;
                 }

@@ -106,7 +106,7 @@ impl Host {
         let reason = reason.unwrap_or_else(|| "it was cancelled by its caller".to_owned());
         let mut found =
             self.summary(run_id).await?.ok_or_else(|| HostError::UnknownRun(run_id.to_owned()))?;
-        if found.status == "running" && found.at_work {
+        if found.status == "running" && found.is_driven {
             if self.cancel_elsewhere(run_id, reason.clone()).await? {
                 return Ok(());
             }

@@ -240,7 +240,7 @@ impl RunFollower {
             return Ok(true);
         }
         self.rests = match found.status.as_str() {
-            "running" if found.at_work => None,
+            "running" if found.is_driven => None,
             "running" => Some(IdleState::Interrupted),
             "waiting" => Some(IdleState::Waiting),
             _ => Some(IdleState::Ended),

@@ -122,7 +122,7 @@ impl Host {
             None => self.summary(run_id).await?,
         };
         // Another host drives the run, or may claim it soon.
-        let is_open = found.as_ref().is_some_and(|run| run.at_work || run.queued);
+        let is_open = found.as_ref().is_some_and(|run| run.is_driven || run.queued);
         let last = record.last().map_or(after, |event| event.number);
         if !is_open && found.as_ref().is_some_and(|run| run.events > last) {
             // It has come to rest since its record was read.
@@ -213,7 +213,7 @@ impl Host {
                         tracing::warn!("{}: the run {run_id}", CommitError::Behind);
                         break;
                     }
-                    let is_open = found.is_none_or(|run| run.at_work || run.queued);
+                    let is_open = found.is_none_or(|run| run.is_driven || run.queued);
                     // A run whose host is gone is taken over by another one, if there is one.
                     alone_since = (!is_open).then(|| alone_since.unwrap_or_else(Instant::now));
                     if alone_since.is_some_and(|since| since.elapsed() > TAKEN_OVER_WITHIN) {

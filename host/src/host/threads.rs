@@ -86,7 +86,7 @@ impl Host {
         loop {
             let turn = self.lock_thread(thread_id, busy).await?;
             let open = self.open_runs(thread_id).await?;
-            if let Some(run) = open.iter().find(|run| !run.at_work) {
+            if let Some(run) = open.iter().find(|run| !run.is_driven) {
                 let run_id = run.run_id.clone();
                 return Ok(if run.status == "waiting" {
                     ThreadCondition::Waiting(run_id)
@@ -239,7 +239,7 @@ impl Host {
                 return Ok(turn);
             }
             let open = self.open_runs(thread_id).await?;
-            if Instant::now() >= until || open.iter().any(|run| run.status == "running" && run.at_work) {
+            if Instant::now() >= until || open.iter().any(|run| run.status == "running" && run.is_driven) {
                 return Err(HostError::Busy(thread_id.to_string()));
             }
             tokio::time::sleep(RELEASE_INTERVAL).await;

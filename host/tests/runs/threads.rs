@@ -188,7 +188,7 @@ with_each_store! {
         run.cancel();
         run.wait().await.unwrap_err();
         let is_released = async {
-            while store.runs(RunFilter::default()).await.unwrap()[0].at_work {
+            while store.runs(RunFilter::default()).await.unwrap()[0].is_driven {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
