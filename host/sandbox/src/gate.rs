@@ -159,7 +159,7 @@ impl GateComponent {
                 shown.bytes(),
                 async |store, gate| {
                     let (entries, delegates) = (shown.entries(), shown.delegates());
-                    let call = shown.lent(&entries, &delegates);
+                    let call = shown.to_wit(&entries, &delegates);
                     let gate = gate.instantiate_async(&mut *store).await?;
                     gate.tollgate_tool_gate().call_judge(store, call).await
                 },
