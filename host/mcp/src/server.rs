@@ -185,7 +185,7 @@ impl Server {
     }
 
     /// Notifies this client whenever the list of tools changes, until it disconnects.
-    async fn tell_of_changes(self, peer: Peer<RoleServer>) {
+    async fn notify_of_changes(self, peer: Peer<RoleServer>) {
         let mut published = self.inner.host.published();
         let mut known = self.tools();
         while !peer.is_transport_closed() && published.changed().await.is_ok() {
@@ -210,7 +210,7 @@ impl ServerHandler for Server {
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
-        self.clone().tell_of_changes(context.peer).await;
+        self.clone().notify_of_changes(context.peer).await;
     }
 
     async fn set_level(
@@ -314,7 +314,7 @@ impl ServerHandler for Server {
         request: GetTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetTaskResult, ErrorData> {
-        self.calling(&context)?.look_at_task(&request.task_id).await.map(GetTaskResult::new)
+        self.calling(&context)?.read_task(&request.task_id).await.map(GetTaskResult::new)
     }
 
     /// Accepts and ignores input for a known task: a task asks its client for nothing.
@@ -323,7 +323,7 @@ impl ServerHandler for Server {
         request: UpdateTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.calling(&context)?.look_at_task(&request.task_id).await.map(drop)
+        self.calling(&context)?.read_task(&request.task_id).await.map(drop)
     }
 
     async fn cancel_task(

@@ -24,7 +24,7 @@ impl ToolCallSession<'_> {
     }
 
     /// Returns the state of a task: its call waits, is running, or has a result.
-    pub(super) async fn look_at_task(&mut self, id: &str) -> Result<DetailedTask, ErrorData> {
+    pub(super) async fn read_task(&mut self, id: &str) -> Result<DetailedTask, ErrorData> {
         let kept = self.pending.tasks.find(id, &self.thread_id)?;
         let recorded = self.recorded(&kept.run_id).await?;
         let task = self.task(&kept, &recorded);

@@ -145,14 +145,14 @@ impl ToolCallSession<'_> {
             cancellation.cancel();
             std::future::pending::<()>().await;
         };
-        let told = async {
+        let forwarded = async {
             match &mut self.notices {
-                Some(notices) => notices.tell_all(&mut handle.events).await,
+                Some(notices) => notices.forward_all(&mut handle.events).await,
                 None => while handle.events.next().await.is_some() {},
             }
         };
         tokio::select! {
-            () = told => {}
+            () = forwarded => {}
             () = cancel => {}
         }
         handle.wait().await.map_err(|e| self.failed(e.into()))

@@ -288,6 +288,12 @@ mod tests {
         ] {
             assert_eq!(run(status, is_driven, queued).shown_status(), shown);
         }
+        let listed = serde_json::to_value(run("running", true, false)).ok();
+        assert_eq!(
+            listed.map(|listed| listed["at_work"].clone()),
+            Some(true.into()),
+            "its name in lists stays"
+        );
     }
 
     #[test]

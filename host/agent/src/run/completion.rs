@@ -152,7 +152,7 @@ impl Transition<'_> {
         let answers: Vec<HookAnswer> = answers.into_iter().map(|answer| self.checked(answer)).collect();
         self.record_completion(call, ending, &answers);
         match run.turn.as_ref().is_some_and(|turn| turn.batch.is_some()) {
-            true => self.land_more(),
+            true => self.accept_waiting(),
             false => self.settle(),
         }
     }
@@ -195,10 +195,10 @@ impl Transition<'_> {
         if self.has_open_calls() {
             return self.push(Event::TurnCut { then });
         }
-        self.go_on_with(then);
+        self.continue_with(then);
     }
 
-    pub(super) fn go_on_with(&mut self, then: AfterTurn) {
+    pub(super) fn continue_with(&mut self, then: AfterTurn) {
         match then {
             AfterTurn::End(status) => self.complete_run(status),
             AfterTurn::Message(text) => {

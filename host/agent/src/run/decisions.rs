@@ -55,7 +55,7 @@ impl Run {
             DecisionAnswer::Resume(value) => self.resume(draft, call, asked, decision, value)?,
             // The cancellation applies to the child's call. This call continues and receives it.
             DecisionAnswer::Cancel if asked.child.is_some() => {
-                self.go_on(draft, call, asked, decision, Value::Null)?;
+                self.continue_call(draft, call, asked, decision, Value::Null)?;
             }
             DecisionAnswer::Cancel => {
                 let given = decision.reason.clone().filter(|reason| !reason.trim().is_empty());
@@ -110,11 +110,11 @@ impl Run {
         value: Value,
     ) -> Result<(), InputRefusal> {
         check_answer(asked, &value)?;
-        self.go_on(draft, call, asked, decision, value)
+        self.continue_call(draft, call, asked, decision, value)
     }
 
     /// Continues the call with a checked value, in the way that the question's ticket specifies.
-    fn go_on(
+    fn continue_call(
         &self,
         draft: &mut Transition<'_>,
         call: &Call,
