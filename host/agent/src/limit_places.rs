@@ -2,8 +2,8 @@
 
 /// The places where an operator changes limits, in words of the embedding program, such as
 /// `settings.toml`. In those of single tools, gates and agents, `{}` stands for the name. An empty
-/// text names no place: messages then name the limit alone, which is the default.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// text names no place: messages then name the limit alone.
+#[derive(Debug, PartialEq, Eq)]
 pub struct LimitPlaces {
     /// The place of limits on all calls and runs together.
     pub host: &'static str,
@@ -41,6 +41,10 @@ pub enum LimitScope<'a> {
 }
 
 impl LimitPlaces {
+    /// No places, which is the default.
+    pub const NONE: Self =
+        Self { host: "", attempt: "", tool: "", gate: "", agent: "", server: "", store: "" };
+
     /// Returns the words that follow "raise it" in a message: ` in ` and the place, or nothing.
     #[must_use]
     pub fn of(&self, scope: LimitScope<'_>) -> String {
@@ -63,7 +67,7 @@ mod tests {
 
     #[test]
     fn a_place_is_named_in_the_words_of_the_program_or_not_at_all() {
-        let places = LimitPlaces { host: "the settings", agent: "agents/{}.txt", ..LimitPlaces::default() };
+        let places = LimitPlaces { host: "the settings", agent: "agents/{}.txt", ..LimitPlaces::NONE };
         assert_eq!(places.of(LimitScope::Host), " in the settings");
         assert_eq!(places.of(LimitScope::Agent("clerk")), " in agents/clerk.txt");
         assert_eq!(places.of(LimitScope::Store), "");

@@ -23,7 +23,7 @@ pub struct MemoryBudget {
     /// Units that loaded code holds or waits for. Calls ending does not free them, so requests
     /// must not wait for them.
     code_units: Arc<Mutex<u32>>,
-    limit_places: LimitPlaces,
+    limit_places: &'static LimitPlaces,
 }
 
 /// A part of a [`MemoryBudget`], returned on drop.
@@ -88,19 +88,19 @@ impl MemoryBudget {
             free_units: Arc::new(Semaphore::new(all_units as usize)),
             all_units,
             code_units: Arc::default(),
-            limit_places: LimitPlaces::default(),
+            limit_places: &LimitPlaces::NONE,
         }
     }
 
     /// Sets the places where an operator changes limits, which messages about this one name.
     #[must_use]
-    pub fn with_limit_places(self, limit_places: LimitPlaces) -> Self {
+    pub fn with_limit_places(self, limit_places: &'static LimitPlaces) -> Self {
         Self { limit_places, ..self }
     }
 
     /// Returns the places where an operator changes limits.
     #[must_use]
-    pub fn limit_places(&self) -> LimitPlaces {
+    pub fn limit_places(&self) -> &'static LimitPlaces {
         self.limit_places
     }
 

@@ -67,7 +67,7 @@ pub struct SandboxConfig {
     /// first.
     pub cache_bytes: u64,
     /// The places where an operator changes limits, which messages about limits name.
-    pub limit_places: LimitPlaces,
+    pub limit_places: &'static LimitPlaces,
 }
 
 impl Default for SandboxConfig {
@@ -107,7 +107,7 @@ impl Default for SandboxConfig {
             loaded_code_bytes: LOADED_CODE_BYTES,
             cache_dir: None,
             cache_bytes: 1 << 30,
-            limit_places: LimitPlaces::default(),
+            limit_places: &LimitPlaces::NONE,
         }
     }
 }

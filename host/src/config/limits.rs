@@ -78,7 +78,7 @@ impl Default for LimitsConfig {
             call: Limits::default(),
             run: RunLimits::default(),
             tools: BTreeMap::new(),
-            sandbox: SandboxConfig { limit_places: PLACES, ..SandboxConfig::default() },
+            sandbox: SandboxConfig { limit_places: &PLACES, ..SandboxConfig::default() },
             set: Arc::default(),
         }
     }
@@ -173,7 +173,7 @@ impl HostNumbers {
 }
 
 /// The places of limits, as messages name them.
-const PLACES: LimitPlaces = LimitPlaces {
+static PLACES: LimitPlaces = LimitPlaces {
     host: "tollgate.toml, under [limits]",
     attempt: "tollgate.toml, under [limits] or [tools.{}.limits]",
     tool: "tollgate.toml, under [tools.{}.limits]",

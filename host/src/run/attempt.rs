@@ -328,7 +328,7 @@ fn lost(fault: Fault) -> Attempt {
 }
 
 /// Returns the fault of an attempt that took longer than its timeout.
-pub(super) fn timed_out(tool: &Tool, timeout_ms: u32, places: LimitPlaces) -> Fault {
+pub(super) fn timed_out(tool: &Tool, timeout_ms: u32, places: &'static LimitPlaces) -> Fault {
     let (name, owner) = (&tool.descriptor.name, &tool.owner);
     let scope = match owner.kind {
         OwnerKind::Component => LimitScope::Attempt(name),

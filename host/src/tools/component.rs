@@ -98,7 +98,7 @@ impl Runner for ComponentRunner {
     }
 }
 
-fn too_many(tool_name: &str, places: &CallLimit, limit_places: LimitPlaces) -> Fault {
+fn too_many(tool_name: &str, places: &CallLimit, limit_places: &'static LimitPlaces) -> Fault {
     Fault::new(
         Code::Overloaded,
         format!(

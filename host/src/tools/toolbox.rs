@@ -124,7 +124,7 @@ impl Toolbox {
     }
 
     /// Sets the places where an operator changes limits, which messages about limits name.
-    pub(crate) fn set_limit_places(&mut self, places: LimitPlaces) {
+    pub(crate) fn set_limit_places(&mut self, places: &'static LimitPlaces) {
         Arc::make_mut(&mut self.catalog).set_limit_places(places);
     }
 

@@ -127,12 +127,12 @@ impl Catalog {
 
     /// Returns the places where an operator changes limits.
     #[must_use]
-    pub fn limit_places(&self) -> LimitPlaces {
+    pub fn limit_places(&self) -> &'static LimitPlaces {
         self.keys.limit_places()
     }
 
     /// Sets the places where an operator changes limits, which messages about limits name.
-    pub fn set_limit_places(&mut self, places: LimitPlaces) {
+    pub fn set_limit_places(&mut self, places: &'static LimitPlaces) {
         self.keys.set_limit_places(places);
     }
 

@@ -143,7 +143,7 @@ pub fn owner_of(key: &str) -> &str {
 pub struct KeySet {
     definitions: Arc<BTreeMap<Arc<str>, Arc<KeyDefinition>>>,
     thread_state_bytes: usize,
-    limit_places: LimitPlaces,
+    limit_places: &'static LimitPlaces,
 }
 
 impl Default for KeySet {
@@ -151,7 +151,7 @@ impl Default for KeySet {
         Self {
             definitions: Arc::default(),
             thread_state_bytes: MAX_THREAD_STATE_BYTES,
-            limit_places: LimitPlaces::default(),
+            limit_places: &LimitPlaces::NONE,
         }
     }
 }
@@ -169,11 +169,11 @@ impl KeySet {
 
     /// Returns the places where an operator changes limits.
     #[must_use]
-    pub fn limit_places(&self) -> LimitPlaces {
+    pub fn limit_places(&self) -> &'static LimitPlaces {
         self.limit_places
     }
 
-    pub(crate) fn set_limit_places(&mut self, places: LimitPlaces) {
+    pub(crate) fn set_limit_places(&mut self, places: &'static LimitPlaces) {
         self.limit_places = places;
     }
 

@@ -17,7 +17,7 @@ pub(super) enum ReplyTooHeavy {
     /// It has too many values.
     Values,
     /// The host's memory is in use by others.
-    Budget(LimitPlaces),
+    Budget(&'static LimitPlaces),
 }
 
 impl ReplyTooHeavy {
@@ -184,7 +184,7 @@ mod tests {
         let others = budget.try_reserve(60 << 20).unwrap();
         assert_eq!(
             weight.add(&message(100_000).as_bytes()[..1 << 20]),
-            Err(ReplyTooHeavy::Budget(LimitPlaces::default()))
+            Err(ReplyTooHeavy::Budget(&LimitPlaces::NONE))
         );
         drop((others, weight));
         assert_eq!(budget.reserved_bytes(), 0);

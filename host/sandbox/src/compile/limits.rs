@@ -14,7 +14,7 @@ pub(super) struct CompileLimits {
     pub(super) memory_bytes: u64,
     pub(super) compiled_bytes: u64,
     pub(super) cache_bytes: u64,
-    pub(super) places: LimitPlaces,
+    pub(super) places: &'static LimitPlaces,
 }
 
 impl CompileLimits {

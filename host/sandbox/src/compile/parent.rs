@@ -31,7 +31,7 @@ pub(super) struct CompilerJob<'a> {
     pub(super) wall: Duration,
     /// The address space of the process.
     pub(super) memory_bytes: u64,
-    pub(super) places: LimitPlaces,
+    pub(super) places: &'static LimitPlaces,
     /// The maximum size of the artifact in bytes.
     pub(super) artefact_bytes: u64,
 }

@@ -123,7 +123,7 @@ impl Component {
 
     /// Returns the places where an operator changes limits.
     #[must_use]
-    pub fn limit_places(&self) -> LimitPlaces {
+    pub fn limit_places(&self) -> &'static LimitPlaces {
         self.linked.host.config.limit_places
     }
 

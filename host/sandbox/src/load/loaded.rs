@@ -67,7 +67,7 @@ pub(crate) struct LoadedCode {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum NoRoomForCode {
     /// Loaded code takes all of `loaded_code_bytes`.
-    Limit { bytes: u64, used_bytes: u64, most_bytes: u64, places: LimitPlaces },
+    Limit { bytes: u64, used_bytes: u64, most_bytes: u64, places: &'static LimitPlaces },
     /// The memory budget has no room for it.
     Budget {
         what: &'static str,
@@ -75,7 +75,7 @@ pub(crate) enum NoRoomForCode {
         code_bytes: u64,
         total_bytes: u64,
         why: NoCodeMemory,
-        places: LimitPlaces,
+        places: &'static LimitPlaces,
     },
     /// The images of other components hold the descriptors.
     Descriptors { images: u32, most: usize },

@@ -3,14 +3,14 @@
 use super::*;
 use tollgate_agent::limit_places::LimitPlaces;
 
+static PLACES: LimitPlaces =
+    LimitPlaces { host: "the settings", attempt: "the settings of {}", ..LimitPlaces::NONE };
+
 fn fault(ending: Termination) -> Fault {
-    fault_at(
-        ending,
-        LimitPlaces { host: "the settings", attempt: "the settings of {}", ..LimitPlaces::default() },
-    )
+    fault_at(ending, &PLACES)
 }
 
-fn fault_at(ending: Termination, limit_places: LimitPlaces) -> Fault {
+fn fault_at(ending: Termination, limit_places: &'static LimitPlaces) -> Fault {
     let host = SandboxConfig { stack_bytes: 1024, limit_places, ..SandboxConfig::default() };
     let under = CallBounds { limits: &Limits::default(), timeout: Duration::from_secs(5), host: &host };
     ending.fault("name", &under)
@@ -27,7 +27,7 @@ fn a_limit_is_named_with_its_value_and_its_place() {
     let message = fault(Termination::Memory).message;
     let words = "memory_bytes = 67108864. An operator can raise it in the settings of name.";
     assert!(message.ends_with(words), "{message}");
-    let message = fault_at(Termination::Memory, LimitPlaces::default()).message;
+    let message = fault_at(Termination::Memory, &LimitPlaces::NONE).message;
     assert!(message.ends_with("memory_bytes = 67108864. An operator can raise it."), "{message}");
 }
 

@@ -127,7 +127,8 @@ fn z8_the_state_of_one_component_in_one_thread_is_bounded() {
         access.allow(name, true, true);
     }
     keys.set_thread_state_bytes(10_000);
-    keys.set_limit_places(LimitPlaces { store: "the settings", ..LimitPlaces::default() });
+    static PLACES: LimitPlaces = LimitPlaces { store: "the settings", ..LimitPlaces::NONE };
+    keys.set_limit_places(&PLACES);
     let mut state = State::default();
     let mut write = |mutations: &[Mutation]| {
         let change = propose(&keys, &access, &state.snapshot(), mutations)?.unwrap();
