@@ -1,7 +1,10 @@
 //! Why a request to the host, or a run, failed.
 
 use crate::store::{CommitError, Remedy, StoreError, StoreErrorKind};
+use std::time::Duration;
+use tollgate_agent::descriptor::DescriptorError;
 use tollgate_agent::name::did_you_mean;
+use tollgate_agent::run::{Decision, InputRefusal};
 use tollgate_agent::schema::Violation;
 use tollgate_agent::text::clean;
 
@@ -9,8 +12,8 @@ use tollgate_agent::text::clean;
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
     /// The parts do not fit together.
-    #[error("{0}")]
-    Setup(String),
+    #[error(transparent)]
+    Setup(#[from] SetupError),
     /// There is no such agent.
     #[error("there is no agent \"{}\"; known: {}", clean(.id, 100), .known.join(", "))]
     UnknownAgent {
@@ -34,8 +37,16 @@ pub enum HostError {
     #[error("no call or suspension {} of this run waits for a decision", clean(.0, 100))]
     UnknownQuestion(String),
     /// The question was answered before.
-    #[error("{0}")]
-    AlreadyDecided(String),
+    #[error("{message}")]
+    AlreadyDecided {
+        /// The problem, as text.
+        message: String,
+        /// The id of the call or question that the late decision named.
+        target: String,
+        /// The decision that was made, with its time and principal; `None` if the question ended
+        /// without one, or if it is not known here.
+        decision: Option<Box<Decision>>,
+    },
     /// The answer does not fit the question's schema.
     #[error("{message}")]
     DoesNotFit {
@@ -51,8 +62,8 @@ pub enum HostError {
     #[error("another process carries the run {0}; send the request there, or wait")]
     OwnedElsewhere(String),
     /// The request cannot be accepted for another reason.
-    #[error("{0}")]
-    Refused(String),
+    #[error(transparent)]
+    Refused(#[from] RequestRefusal),
     /// Another run of the thread is active. [`Busy::Queue`](crate::Busy) waits for it.
     #[error("the thread {0} is busy with another run; wait for it, or queue")]
     Busy(String),
@@ -66,14 +77,95 @@ pub enum HostError {
     #[error("the store is full: {0}")]
     StoreFull(StoreError),
     /// There is no memory for the request now. It may be sent again later.
-    #[error("{0}")]
-    Overloaded(String),
+    #[error("{message}")]
+    Overloaded {
+        /// The problem, as text.
+        message: String,
+        /// The limit on the memory of all calls and runs, in bytes.
+        memory_budget_bytes: u64,
+    },
     /// The store failed.
     #[error(transparent)]
     Store(StoreError),
     /// A run could not be continued.
     #[error(transparent)]
     Run(#[from] RunError),
+}
+
+/// The reason why the parts of a host do not fit together.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SetupError {
+    /// The id of an agent or a gate is not an id.
+    #[error("the id \"{0}\" does not fit [a-z][a-z0-9-]{{0,63}}")]
+    InvalidId(String),
+    /// Two gates have this id.
+    #[error("two gates have the id \"{0}\"")]
+    DuplicateGate(String),
+    /// An agent cannot be run as it is described.
+    #[error("the agent \"{id}\" {problem}")]
+    Agent {
+        /// The agent's id.
+        id: String,
+        /// The problem, which continues a sentence that begins with the agent.
+        problem: String,
+    },
+    /// The time limit of hooks is out of its bounds.
+    #[error("the time limit of a hook is {0:?}; 1 ms to 5 minutes are accepted")]
+    HookTimeout(Duration),
+    /// The name of a plugin is not an id, or is reserved.
+    #[error(
+        "the plugin's name \"{}\" does not fit [a-z][a-z0-9-]{{0,63}}, or is reserved (host, tollgate)",
+        clean(.0, 100)
+    )]
+    PluginName(String),
+    /// Two plugins define the same part.
+    #[error(
+        "the plugins \"{}\" and \"{}\" both define the {kind} \"{name}\"{}; install one of the two",
+        .plugins[0], .plugins[1], looks_like(.name, .other_name)
+    )]
+    PluginConflict {
+        /// The names of the plugins.
+        plugins: [String; 2],
+        /// The kind of the part, such as `tool` or `state key`.
+        kind: &'static str,
+        /// The part's name in the first plugin.
+        name: String,
+        /// Its name in the second plugin, which may only look like the other.
+        other_name: String,
+    },
+    /// Tools or state keys cannot be added.
+    #[error(transparent)]
+    Tools(#[from] DescriptorError),
+}
+
+/// The reason why a request to the host is refused.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum RequestRefusal {
+    /// The backend of the agent lacks capabilities that the request needs.
+    #[error("the backend of the agent {agent_id} cannot do what is asked: {}", .lacking.join(", "))]
+    BackendLacks {
+        /// The agent's id.
+        agent_id: String,
+        /// The capabilities.
+        lacking: Vec<String>,
+    },
+    /// The run is the child of a call, and is controlled through that call.
+    #[error("the run belongs to the call {call_id} of the run {parent_run_id}; decide or recover that one")]
+    BelongsToCall {
+        /// The id of the call.
+        call_id: String,
+        /// The id of the run that made the call.
+        parent_run_id: String,
+    },
+    /// A history was sent for a thread that has messages already.
+    #[error("the thread {} has messages already; send a history only with a new thread", clean(.0, 100))]
+    ThreadHasMessages(String),
+    /// The run with this id does not wait for a message.
+    #[error("the run {0} does not wait for a message")]
+    NotWaiting(String),
+    /// The run does not accept the input.
+    #[error(transparent)]
+    Input(InputRefusal),
 }
 
 impl HostError {
@@ -94,6 +186,11 @@ impl HostError {
             _ => None,
         }
     }
+}
+
+/// Returns a remark about a name that is not the other, but looks like it.
+fn looks_like(name: &str, other: &str) -> String {
+    if name == other { String::new() } else { format!(" (\"{other}\" looks like it)") }
 }
 
 /// Returns the suggestion of a known tool whose name is near.

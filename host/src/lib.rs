@@ -78,7 +78,7 @@ mod stream;
 
 pub use agents::Agent;
 pub use config::DIRECT_AGENT;
-pub use error::HostError;
+pub use error::{HostError, RequestRefusal, SetupError};
 pub use host::{
     Busy, CLIENT_MEMORY_PART, CallRequest, FollowUntil, Host, HostBuilder, RunFollower, RunOptions,
     RunRequest, WorkOptions,

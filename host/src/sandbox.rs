@@ -20,6 +20,7 @@
 //! # }
 //! ```
 
+pub use tollgate_agent::limit_places::{LimitPlaces, LimitScope};
 pub use tollgate_sandbox::{
     Allocation, Compiler, Component, FileAccess, GateComponent, GateLimits, Guest, Import, Level,
     LimitOverrides, Limits, Occupancy, OmittedFunction, Power, ProgressStatus, Refusal, Report, Sandbox,

@@ -126,8 +126,8 @@
 //! #   async fn acquire(&self, run_id: &str, known: u64) -> Result<u64, CommitError> {
 //! #       self.store.acquire(run_id, known).await
 //! #   }
-//! #   fn release(&self, run_id: &str, epoch: u64) {
-//! #       self.store.release(run_id, epoch);
+//! #   async fn release(&self, run_id: &str, epoch: u64) {
+//! #       self.store.release(run_id, epoch).await;
 //! #   }
 //! #   async fn claim(&self, agents: &[String], limit: usize) -> Result<Vec<ClaimedRun>, StoreError> {
 //! #       self.store.claim(agents, limit).await

@@ -100,7 +100,7 @@ fn side_by_side(agents: &[String], prompt: &str, answers: &[Result<PartAnswer, S
     if answers.is_empty() {
         return NextStep::Run(0, agents.iter().map(|agent| (agent.clone(), prompt.to_owned())).collect());
     }
-    let told: Vec<String> = answers
+    let texts: Vec<String> = answers
         .iter()
         .zip(agents)
         .map(|(answer, agent)| match answer {
@@ -108,8 +108,8 @@ fn side_by_side(agents: &[String], prompt: &str, answers: &[Result<PartAnswer, S
             Err(why) => format!("{agent} did not answer: {why}"),
         })
         .collect();
-    let told = told.join("\n\n");
-    if answers.iter().all(Result::is_err) { NextStep::Failed(told) } else { NextStep::Done(told) }
+    let texts = texts.join("\n\n");
+    if answers.iter().all(Result::is_err) { NextStep::Failed(texts) } else { NextStep::Done(texts) }
 }
 
 fn answer(message: &Message) -> Option<Result<PartAnswer, String>> {

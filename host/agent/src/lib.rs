@@ -26,6 +26,7 @@ pub mod health;
 pub mod history;
 pub mod hook;
 pub mod json;
+pub mod limit_places;
 pub mod message;
 pub mod name;
 pub mod outcome;

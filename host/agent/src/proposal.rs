@@ -133,7 +133,7 @@ impl Proposal {
                 ),
             ));
         }
-        let value = arguments.written.peek();
+        let value = arguments.written.value_uncached();
         let violations = tool.arguments.violations(&value);
         if !violations.is_empty() {
             return Err(Fault::new(

@@ -96,7 +96,8 @@ pub fn next(messages: &[Message], transcript: bool) -> RemoteStep {
     });
     let Some(last) = last else {
         let context_id = answers(earlier).filter_map(|answer| answer.context_id).last();
-        let earlier = (transcript && context_id.is_none()).then(|| told(earlier)).filter(|t| !t.is_empty());
+        let earlier =
+            (transcript && context_id.is_none()).then(|| transcript_text(earlier)).filter(|t| !t.is_empty());
         return RemoteStep::Send(RemoteMessage { message: asked.clone(), earlier, context_id });
     };
     if last.is_error {
@@ -145,7 +146,7 @@ fn parsed(content: &str) -> Option<RemoteAnswer> {
 }
 
 /// Returns the words of a conversation. Calls and their results are left out.
-fn told(messages: &[Message]) -> String {
+fn transcript_text(messages: &[Message]) -> String {
     let lines = messages.iter().filter_map(|message| match message {
         Message::User(text) => Some(format!("User: {text}")),
         Message::Assistant(said) if !said.text.is_empty() => Some(format!("Assistant: {}", said.text)),

@@ -26,7 +26,7 @@ const FIRST_REQUEST: Duration = Duration::from_secs(30);
 const NEXT_REQUEST: Duration = Duration::from_secs(120);
 /// How often to check for a connection that can make room. Connections that are about to end
 /// leave within this time, so only one that has shown no credential closes sooner.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// A connection that was accepted or had a request within this time does not make room, unless a
 /// client waits for long.
 const RECENT: Duration = Duration::from_secs(1);
@@ -109,7 +109,7 @@ impl LimitedListener {
                 tracing::warn!("no connection can be accepted ({why}); closing idle ones");
             }
             self.closable(RECENT_LOOKS).iter().for_each(|activity| activity.turned_out.cancel());
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 
@@ -123,7 +123,7 @@ impl LimitedListener {
         loop {
             let close = self.closable(looks);
             close.iter().for_each(|activity| activity.turned_out.cancel());
-            let wait = if close.is_empty() { LOOK } else { LEAVES };
+            let wait = if close.is_empty() { POLL_INTERVAL } else { LEAVES };
             if let Ok(place) = tokio::time::timeout(wait, Arc::clone(&self.places).acquire_owned()).await {
                 return place.ok();
             }
@@ -138,7 +138,7 @@ impl LimitedListener {
         let open: Vec<_> = open.filter(|activity| !activity.turned_out.is_cancelled()).collect();
         // Several at once, so that each of many waiting clients does not wait for as long.
         let most = if looks == 0 { 1 } else { self.all / 4 + 1 };
-        let silent_for = if looks < FLOOD_LOOKS { RECENT } else { LOOK * FLOOD_LOOKS };
+        let silent_for = if looks < FLOOD_LOOKS { RECENT } else { POLL_INTERVAL * FLOOD_LOOKS };
         let silent = open.iter().filter(|activity| !activity.is_known() && activity.idle() >= silent_for);
         let silent: Vec<_> = silent.take(most).cloned().collect();
         if !silent.is_empty() || looks == 0 {
@@ -457,7 +457,7 @@ mod tests {
         let serving = client(&connection).serve();
         let _second = TcpStream::connect(address).await.unwrap();
         let mut accepts = std::pin::pin!(bounded.accept());
-        let served = tokio::time::timeout(3 * LOOK, &mut accepts).await;
+        let served = tokio::time::timeout(3 * POLL_INTERVAL, &mut accepts).await;
         assert!(served.is_err(), "who is served is not turned out");
         drop(serving);
         let patience = Duration::from_secs(60);

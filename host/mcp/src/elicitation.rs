@@ -144,12 +144,12 @@ impl ToolCallSession<'_> {
             FormEntry::Unreadable(why) => return Ok(Entry::Unfit(why)),
         };
         let asked = pending.question.suspension_id.as_str();
-        match self.decide(&pending.run_id, asked, decision, reason).await {
+        match self.decide(&pending.run_id, asked, decision, reason).await? {
             Ok(end) => Ok(Entry::Stands(Box::new(end))),
             Err(
                 why @ (HostError::Refused(_)
                 | HostError::UnknownQuestion(_)
-                | HostError::AlreadyDecided(_)
+                | HostError::AlreadyDecided { .. }
                 | HostError::DoesNotFit { .. }),
             ) => {
                 // The question may have been decided elsewhere meanwhile.

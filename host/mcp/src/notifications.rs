@@ -23,7 +23,7 @@ pub(super) struct Notices {
     tool_name: String,
     token: Option<ProgressToken>,
     level: Option<LoggingLevel>,
-    told: f64,
+    reported: f64,
 }
 
 impl Notices {
@@ -43,23 +43,23 @@ impl Notices {
             tool_name: tool_name.to_owned(),
             token,
             level,
-            told: 0.0,
+            reported: 0.0,
         })
     }
 
     /// Sends notifications until the call has ended. A client that reads too slowly misses some
     /// of them, but never the answer.
-    pub(super) async fn tell_all(&mut self, events: &mut EventStream) {
-        while let Some(told) = events.next().await {
-            if let RunUpdate::Live(LiveUpdate { piece, .. }) = told
+    pub(super) async fn forward_all(&mut self, events: &mut EventStream) {
+        while let Some(update) = events.next().await {
+            if let RunUpdate::Live(LiveUpdate { piece, .. }) = update
                 && self.room.is_there()
             {
-                self.tell(piece).await;
+                self.forward(piece).await;
             }
         }
     }
 
-    async fn tell(&mut self, piece: LiveContent) {
+    async fn forward(&mut self, piece: LiveContent) {
         match piece {
             LiveContent::CallReport { report: Report::Log { level, message }, .. } => {
                 self.log(level_of(level), "", Value::String(message)).await;
@@ -97,9 +97,10 @@ impl Notices {
     /// increase, the smallest larger one is sent instead. A number beyond the whole has no total.
     async fn progress(&mut self, fraction: Option<f64>, message: Option<String>) {
         let Some(token) = self.token.clone() else { return };
-        self.told = fraction.filter(|fraction| *fraction > self.told).unwrap_or_else(|| self.told.next_up());
-        let mut progress = ProgressNotificationParam::new(token, self.told);
-        progress.total = (self.told <= 1.0).then_some(1.0);
+        self.reported =
+            fraction.filter(|fraction| *fraction > self.reported).unwrap_or_else(|| self.reported.next_up());
+        let mut progress = ProgressNotificationParam::new(token, self.reported);
+        progress.total = (self.reported <= 1.0).then_some(1.0);
         progress.message = message;
         // A disconnected client is noticed elsewhere.
         let _ = self.peer.notify_progress(progress).await;

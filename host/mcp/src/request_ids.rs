@@ -10,7 +10,7 @@ use std::time::Duration;
 /// answer may use the id again before the server is done with it.
 const WAIT: Duration = Duration::from_millis(500);
 /// How often to check whether the earlier request has ended.
-const LOOK: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The ids of requests in progress, in all sessions.
 #[derive(Debug, Default)]
@@ -32,7 +32,7 @@ impl RequestIds {
         let request = (session.to_owned(), id.clone());
         let taken = async {
             while !self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(request.clone()) {
-                tokio::time::sleep(LOOK).await;
+                tokio::time::sleep(POLL_INTERVAL).await;
             }
         };
         tokio::time::timeout(WAIT, taken).await.ok()?;

@@ -38,10 +38,10 @@ const INSTRUCTIONS: &str = "Tools that run in a sandbox, under limits and behind
 /// A session. Cheap to clone; clones are the same session.
 #[derive(Clone)]
 pub(super) struct Server {
-    inner: Arc<Inner>,
+    inner: Arc<ServerState>,
 }
 
-struct Inner {
+struct ServerState {
     host: Host,
     offer: Arc<ToolList>,
     own: Conversation,
@@ -134,7 +134,7 @@ impl Server {
         (is_mounted, room, calls): (bool, Backpressure, Calls),
     ) -> Self {
         let level = Mutex::default();
-        let inner = Inner { host, offer, own, sessionless, shared, level, is_mounted, room, calls };
+        let inner = ServerState { host, offer, own, sessionless, shared, level, is_mounted, room, calls };
         Self { inner: Arc::new(inner) }
     }
 
@@ -164,7 +164,7 @@ impl Server {
         &'a self,
         context: &'a RequestContext<RoleServer>,
     ) -> Result<ToolCallSession<'a>, ErrorData> {
-        let Inner { host, offer, shared, .. } = &*self.inner;
+        let ServerState { host, offer, shared, .. } = &*self.inner;
         let pending = &shared.pending;
         let Conversation { thread_id, calls } = self.conversation_of(context);
         let client = self.client(context)?;
@@ -185,7 +185,7 @@ impl Server {
     }
 
     /// Notifies this client whenever the list of tools changes, until it disconnects.
-    async fn tell_of_changes(self, peer: Peer<RoleServer>) {
+    async fn notify_of_changes(self, peer: Peer<RoleServer>) {
         let mut published = self.inner.host.published();
         let mut known = self.tools();
         while !peer.is_transport_closed() && published.changed().await.is_ok() {
@@ -210,7 +210,7 @@ impl ServerHandler for Server {
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
-        self.clone().tell_of_changes(context.peer).await;
+        self.clone().notify_of_changes(context.peer).await;
     }
 
     async fn set_level(
@@ -276,7 +276,7 @@ impl ServerHandler for Server {
         params: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let Inner { level, room, calls, .. } = &*self.inner;
+        let ServerState { level, room, calls, .. } = &*self.inner;
         let _under_way = calls.under_way.token();
         let tool_name = params.name.as_ref();
         // The target is the one that the list of this moment has under the name.
@@ -314,7 +314,7 @@ impl ServerHandler for Server {
         request: GetTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetTaskResult, ErrorData> {
-        self.calling(&context)?.look_at_task(&request.task_id).await.map(GetTaskResult::new)
+        self.calling(&context)?.read_task(&request.task_id).await.map(GetTaskResult::new)
     }
 
     /// Accepts and ignores input for a known task: a task asks its client for nothing.
@@ -323,7 +323,7 @@ impl ServerHandler for Server {
         request: UpdateTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.calling(&context)?.look_at_task(&request.task_id).await.map(drop)
+        self.calling(&context)?.read_task(&request.task_id).await.map(drop)
     }
 
     async fn cancel_task(

@@ -24,7 +24,7 @@ impl ToolCallSession<'_> {
     }
 
     /// Returns the state of a task: its call waits, is running, or has a result.
-    pub(super) async fn look_at_task(&mut self, id: &str) -> Result<DetailedTask, ErrorData> {
+    pub(super) async fn read_task(&mut self, id: &str) -> Result<DetailedTask, ErrorData> {
         let kept = self.pending.tasks.find(id, &self.thread_id)?;
         let recorded = self.recorded(&kept.run_id).await?;
         let task = self.task(&kept, &recorded);
@@ -52,7 +52,7 @@ impl ToolCallSession<'_> {
         let cancelled = match self.client {
             // Any principal may cancel its own call, but not every one may answer its questions.
             Some(_) => self.host.cancel(&kept.run_id, reason).await,
-            None => self.decide(&kept.run_id, target, DecisionAnswer::Cancel, reason).await.map(drop),
+            None => self.decide(&kept.run_id, target, DecisionAnswer::Cancel, reason).await?.map(drop),
         };
         match cancelled {
             Ok(()) => {
@@ -64,7 +64,7 @@ impl ToolCallSession<'_> {
             Err(
                 HostError::Refused(_)
                 | HostError::UnknownQuestion(_)
-                | HostError::AlreadyDecided(_)
+                | HostError::AlreadyDecided { .. }
                 | HostError::AlreadyEnded(_),
             ) => Ok(()),
             Err(e) => Err(self.failed(e)),

@@ -108,17 +108,15 @@ impl ToolCallSession<'_> {
         Ok(call_result::of_call(&finished, has_schema))
     }
 
-    /// Continues a call with a person's decision.
+    /// Continues a call with a person's decision. The inner error is that of the decision.
     pub(super) async fn decide(
         &mut self,
         run_id: &str,
         suspension_id: &str,
         answer: DecisionAnswer,
         reason: Option<String>,
-    ) -> Result<RunEnd, HostError> {
-        let _turn = turn_if_wanted(self.calls, &self.context.ct)
-            .await
-            .map_err(|e| HostError::Refused(e.message.into_owned()))?;
+    ) -> Result<Result<RunEnd, HostError>, ErrorData> {
+        let _turn = turn_if_wanted(self.calls, &self.context.ct).await?;
         let decision = Decision {
             id: Uuid::now_v7().to_string(),
             target: suspension_id.to_owned(),
@@ -133,11 +131,8 @@ impl ToolCallSession<'_> {
                 Err(HostError::Busy(_)) if !self.context.ct.is_cancelled() => {
                     tokio::time::sleep(BUSY_PAUSE).await;
                 }
-                Err(e) => return Err(e),
-                Ok(handle) => {
-                    let followed = self.follow(handle).await;
-                    return followed.map_err(|e| HostError::Setup(e.message.into_owned()));
-                }
+                Err(e) => return Ok(Err(e)),
+                Ok(handle) => return self.follow(handle).await.map(Ok),
             }
         }
     }
@@ -150,14 +145,14 @@ impl ToolCallSession<'_> {
             cancellation.cancel();
             std::future::pending::<()>().await;
         };
-        let told = async {
+        let forwarded = async {
             match &mut self.notices {
-                Some(notices) => notices.tell_all(&mut handle.events).await,
+                Some(notices) => notices.forward_all(&mut handle.events).await,
                 None => while handle.events.next().await.is_some() {},
             }
         };
         tokio::select! {
-            () = told => {}
+            () = forwarded => {}
             () = cancel => {}
         }
         handle.wait().await.map_err(|e| self.failed(e.into()))

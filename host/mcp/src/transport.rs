@@ -26,7 +26,7 @@ use tollgate_agent::text::clean;
 use tollgate_sandbox::MemoryBudget;
 
 /// How often to check whether a client that is not read from has disconnected.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// How long calls may take to end by themselves after the input has ended.
 const LAST_ANSWERS: Duration = Duration::from_millis(400);
 
@@ -76,7 +76,7 @@ impl<R: Input> StdioTransport<R> {
             tokio::select! {
                 () = self.out.sent() => {}
                 () = self.gone.cancelled() => return None,
-                () = tokio::time::sleep(LOOK) => if self.lines.stream().is_left() { return None },
+                () = tokio::time::sleep(POLL_INTERVAL) => if self.lines.stream().is_left() { return None },
             }
         }
         Some(())

@@ -196,7 +196,7 @@ fn read_url(url: &str) -> Result<tokio_postgres::Config, ConfigError> {
         Err(e) => return wrong(&describe(&e)),
     };
     if server.get_password().is_some() {
-        return wrong("it contains a password; put it into a file and name that as password_file in [store]");
+        return wrong("it contains a password; put it into a file and name that as password_file");
     }
     if server.get_hosts().is_empty() {
         return wrong("it names no host; write postgres://USER@HOST/DATABASE");

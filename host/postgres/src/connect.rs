@@ -114,7 +114,7 @@ pub(crate) fn explain_pool(address: &str, error: PoolError) -> StoreError {
     match error {
         PoolError::Backend(e) => explain("reach", address, &e),
         PoolError::Timeout(deadpool_postgres::TimeoutType::Wait) => StoreError::unavailable(format!(
-            "cannot use the store at {address}: all connections are busy; raise connections in [store], or retry"
+            "cannot use the store at {address}: all connections are busy; raise the store's connections, or retry"
         )),
         PoolError::Timeout(_) => no_answer(address),
         e => StoreError::other(format!("cannot use the store at {address}: {e}")),

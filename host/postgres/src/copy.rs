@@ -89,7 +89,7 @@ impl PostgresStore {
 
     async fn copy_from(&self, from: &dyn CopySource) -> Result<CopyReport, StoreError> {
         let runs = runs_of(from).await?;
-        if let Some(busy) = runs.iter().find(|run| run.at_work) {
+        if let Some(busy) = runs.iter().find(|run| run.is_driven) {
             return Err(StoreError::unavailable(format!(
                 "a process drives the run {}; stop every process that uses the data directory first",
                 busy.run_id

@@ -5,7 +5,7 @@ use tollgate_store::{Remedy, StoreError, StoreErrorKind};
 
 /// The words for a server that allows no writes.
 pub(crate) const READ_ONLY: &str = "none of its servers accepts writes: each is a standby or read-only; name the \
-    primary, or all servers separated by commas, in [store] url";
+    primary, or all servers separated by commas, in the store's url";
 
 /// The consequence of a failed statement for a retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,9 +80,9 @@ fn why(error: &tokio_postgres::Error) -> (StoreErrorKind, String) {
             _ if error.is_closed() => "the connection was lost; check the server and the network".to_owned(),
             _ if is_read_only => READ_ONLY.to_owned(),
             cause if cause.contains("certificate") => format!(
-                "TLS failed: {cause}; name the certificate to trust as ca in [store], and the server as its certificate does"
+                "TLS failed: {cause}; name the certificate to trust as the store's ca, and the server as its certificate does"
             ),
-            cause => format!("{cause}; check that the server runs and that [store] url names it"),
+            cause => format!("{cause}; check that the server runs and that the store's url names it"),
         };
         // Anything else, such as a failed TLS handshake or a value that does not convert, stays wrong.
         let is_io = error.source().is_some_and(|cause| cause.is::<std::io::Error>());
@@ -92,11 +92,11 @@ fn why(error: &tokio_postgres::Error) -> (StoreErrorKind, String) {
     let (kind, words) = match db.code().code() {
         // The code is that of a wrong user.
         "28000" if db.message().contains("no encryption") => {
-            (Unusable, "the server requires TLS; set ca in [store] to the certificate to trust")
+            (Unusable, "the server requires TLS; set the store's ca to the certificate to trust")
         }
         "28P01" | "28000" => (
             Unusable,
-            "the server refused the user or the password; check password_file or password_env in [store]",
+            "the server refused the user or the password; check the store's password_file or password_env",
         ),
         "3D000" => (Unusable, "the database does not exist; create it with `createdb`"),
         "42501" => {
@@ -112,7 +112,7 @@ fn why(error: &tokio_postgres::Error) -> (StoreErrorKind, String) {
         "53100" => (Full, "the server's disk is full; free some room there"),
         "53300" => (
             Unavailable,
-            "the server has no free connection; raise max_connections, or lower connections in [store]",
+            "the server has no free connection; raise max_connections, or lower the store's connections",
         ),
         "25006" => (Unavailable, READ_ONLY),
         "22021" => (Other, "an id contains a NUL character; use another id"),

@@ -27,7 +27,7 @@ const CHECK: Duration = Duration::from_secs(5);
 const ARRIVES_WITHIN: Duration = Duration::from_secs(2);
 /// The warning about that.
 const DEAF: &str = "no notifications arrive through a connection pooler: this host finds work and commands only when it \
-    looks, once a second; set listen_url in [store] to the server itself";
+    looks, once a second; set the store's listen_url to the server itself";
 /// The maximum number of notifications in one statement. If there are more, a single one says that
 /// anything may have changed.
 const MAX_TOGETHER: usize = 200;

@@ -396,7 +396,7 @@ pub(crate) fn summary(row: &Row) -> RunSummary {
         events: row.get::<_, i64>(6).cast_unsigned(),
         started_at_ms: row.get::<_, i64>(7).cast_unsigned(),
         updated_at_ms: row.get::<_, i64>(8).cast_unsigned(),
-        at_work: row.get(9),
+        is_driven: row.get(9),
         queued: row.get(10),
         owner: row.get::<_, Option<String>>(11).map(|id| RunOwner { id, name: row.get(12) }),
     }

@@ -460,7 +460,7 @@ impl CoordinationStore for PostgresStore {
         }
     }
 
-    fn release(&self, run_id: &str, epoch: u64) {
+    async fn release(&self, run_id: &str, epoch: u64) {
         self.database.forget_tail(run_id);
         self.member.release(run_id, epoch);
     }

@@ -229,7 +229,7 @@ impl Lock {
                 }
                 None if mode == LockMode::All => {
                     let what = format!(
-                        "{file} is not in tollgate.lock, and `locked = \"all\"` in [tools] serves nothing else; \
+                        "{file} is not in tollgate.lock, and `locked = \"all\"` serves nothing else; \
                          record it"
                     );
                     Err(mismatch(what, Remedy::Add))

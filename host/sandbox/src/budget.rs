@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tollgate_agent::limit_places::{LimitPlaces, LimitScope};
 
 /// The unit of reservation, in bytes.
 const UNIT_BYTES: u64 = 4 << 10;
@@ -22,6 +23,7 @@ pub struct MemoryBudget {
     /// Units that loaded code holds or waits for. Calls ending does not free them, so requests
     /// must not wait for them.
     code_units: Arc<Mutex<u32>>,
+    limit_places: &'static LimitPlaces,
 }
 
 /// A part of a [`MemoryBudget`], returned on drop.
@@ -86,7 +88,27 @@ impl MemoryBudget {
             free_units: Arc::new(Semaphore::new(all_units as usize)),
             all_units,
             code_units: Arc::default(),
+            limit_places: &LimitPlaces::NONE,
         }
+    }
+
+    /// Sets the places where an operator changes limits, which messages about this one name.
+    #[must_use]
+    pub fn with_limit_places(self, limit_places: &'static LimitPlaces) -> Self {
+        Self { limit_places, ..self }
+    }
+
+    /// Returns the places where an operator changes limits.
+    #[must_use]
+    pub fn limit_places(&self) -> &'static LimitPlaces {
+        self.limit_places
+    }
+
+    /// Returns the words that follow "raise it" in a message about this budget: ` in ` and the place
+    /// where an operator changes `memory_budget_bytes`, or nothing.
+    #[must_use]
+    pub fn place(&self) -> String {
+        self.limit_places.of(LimitScope::Host)
     }
 
     /// Reserves this many bytes, rounded up to units of 4 KiB. Returns `None` if they are not

@@ -5,6 +5,7 @@ use crate::limits::Limits;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
+use tollgate_agent::limit_places::LimitPlaces;
 
 /// The default limit on processor time for compiling a component, of all threads together.
 pub const COMPILE_CPU: Duration = Duration::from_secs(60);
@@ -65,6 +66,8 @@ pub struct SandboxConfig {
     /// The maximum size of that directory in bytes; the least recently used entries are removed
     /// first.
     pub cache_bytes: u64,
+    /// The places where an operator changes limits, which messages about limits name.
+    pub limit_places: &'static LimitPlaces,
 }
 
 impl Default for SandboxConfig {
@@ -104,6 +107,7 @@ impl Default for SandboxConfig {
             loaded_code_bytes: LOADED_CODE_BYTES,
             cache_dir: None,
             cache_bytes: 1 << 30,
+            limit_places: &LimitPlaces::NONE,
         }
     }
 }

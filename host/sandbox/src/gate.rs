@@ -123,7 +123,7 @@ impl GateComponent {
         match checked {
             Ok(Ok(())) => Ok(Self { settings: Arc::from(text), ..self }),
             Ok(Err(why)) => Err(Refusal::new(format!(
-                "{name} does not accept its settings: {} They are what tollgate.toml says in [gates.{id}.settings]",
+                "{name} does not accept its settings: {}",
                 sentence(&clean(&why, MAX_COMPLAINT_BYTES))
             ))),
             Err(ending) => {
@@ -159,7 +159,7 @@ impl GateComponent {
                 shown.bytes(),
                 async |store, gate| {
                     let (entries, delegates) = (shown.entries(), shown.delegates());
-                    let call = shown.lent(&entries, &delegates);
+                    let call = shown.to_wit(&entries, &delegates);
                     let gate = gate.instantiate_async(&mut *store).await?;
                     gate.tollgate_tool_gate().call_judge(store, call).await
                 },

@@ -56,7 +56,7 @@ pub(crate) struct Meter {
     memory: Sum,
     /// The slot to which memory is charged; `None` for a sealed instance, which has its own
     /// share.
-    turn: Option<Arc<Slot>>,
+    slot: Option<Arc<Slot>>,
     elements: Sum,
     instances: usize,
     tables: usize,
@@ -76,7 +76,7 @@ impl Meter {
     pub(crate) fn new(limits: &Limits) -> Self {
         Self {
             memory: Sum::new(limits.memory_bytes),
-            turn: None,
+            slot: None,
             elements: Sum::new(limits.table_elements),
             instances: limits.instances as usize,
             tables: limits.tables as usize,
@@ -85,8 +85,8 @@ impl Meter {
     }
 
     /// Charges memory to this slot, in addition to the host's memory for the same call.
-    pub(crate) fn charging(&mut self, turn: Arc<Slot>) {
-        self.turn = Some(turn);
+    pub(crate) fn charging(&mut self, slot: Arc<Slot>) {
+        self.slot = Some(slot);
     }
 
     /// Returns the peak memory use in bytes.
@@ -98,8 +98,8 @@ impl Meter {
 /// The instance's memory is returned with it.
 impl Drop for Meter {
     fn drop(&mut self) {
-        if let Some(turn) = &self.turn {
-            turn.release(self.memory.now);
+        if let Some(slot) = &self.slot {
+            slot.release(self.memory.now);
         }
     }
 }
@@ -139,8 +139,8 @@ impl ResourceLimiter for Meter {
         if !self.memory.grow(current, desired) {
             return Err(Stop::Memory.into());
         }
-        if let Some(turn) = &self.turn
-            && let Err(exhausted) = turn.charge(self.memory.last)
+        if let Some(slot) = &self.slot
+            && let Err(exhausted) = slot.charge(self.memory.last)
         {
             self.memory.take_back();
             return Err(Stop::from(exhausted).into());
@@ -152,8 +152,8 @@ impl ResourceLimiter for Meter {
         // The memory reached its own maximum, which the guest chose, so the guest gets the
         // failure.
         let taken_back = self.memory.take_back();
-        if let Some(turn) = &self.turn {
-            turn.release(taken_back);
+        if let Some(slot) = &self.slot {
+            slot.release(taken_back);
         }
         Ok(())
     }

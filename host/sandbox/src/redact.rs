@@ -54,7 +54,7 @@ impl SecretRedactor {
         &self,
         mut outcome: Outcome,
         bytes: u64,
-        turn: &Arc<Slot>,
+        slot: &Arc<Slot>,
         term: &CallDeadline<'_>,
     ) -> Result<Outcome, Termination> {
         if self.0.is_empty() {
@@ -64,10 +64,10 @@ impl SecretRedactor {
             self.returned(&mut outcome);
             return Ok(outcome);
         }
-        let (redacted, turn) = (self.clone(), Arc::clone(turn));
+        let (redacted, slot) = (self.clone(), Arc::clone(slot));
         let work = offload(move || {
             // The memory of the outcome is in use until the search ends, even after a timeout.
-            let _turn = turn;
+            let _slot = slot;
             redacted.returned(&mut outcome);
             Ok(outcome)
         });
@@ -188,7 +188,7 @@ mod tests {
         let http = HttpGrant::new(Egress::new(Vec::new(), Vec::new())).with_secrets(vec![secret]);
         let redacted = SecretRedactor::for_grants(&Grants::default().with_http(http));
         let admission = Admission::new(&SandboxConfig::default());
-        let turn = Arc::new(admission.take(None, 1, Duration::ZERO).await.unwrap());
+        let slot = Arc::new(admission.take(None, 1, Duration::ZERO).await.unwrap());
         let outcome = |text: String| Outcome::Returned(ToolOutput::from(ToolResult::success(text)));
         let cancel = CancellationToken::new();
 
@@ -196,13 +196,13 @@ mod tests {
         let space = " ".repeat(200_000);
         let given = outcome(format!("{space}correct horse battery"));
         let blanked = outcome(format!("{space}*********************"));
-        assert_eq!(redacted.outcome(given, 200_000, &turn, &term).await, Ok(blanked));
+        assert_eq!(redacted.outcome(given, 200_000, &slot, &term).await, Ok(blanked));
 
         // Searching this takes longer than noticing that the time is over.
         let long = outcome("&#".repeat(8 << 20));
         let over = CallDeadline::new(Instant::now(), Duration::ZERO, &cancel);
-        let ended = redacted.outcome(long, 16 << 20, &turn, &over).await;
+        let ended = redacted.outcome(long, 16 << 20, &slot, &over).await;
         assert_eq!(ended, Err(Termination::Deadline));
-        assert_eq!(Arc::strong_count(&turn), 2, "the search keeps the memory of its call");
+        assert_eq!(Arc::strong_count(&slot), 2, "the search keeps the memory of its call");
     }
 }

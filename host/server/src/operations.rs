@@ -402,36 +402,14 @@ impl ServerState {
         for decision in &mut decisions {
             decision.by = Some(principal.name.clone());
         }
-        let targets: Vec<String> = decisions.iter().map(|decision| decision.target.clone()).collect();
         match self.host.decide_all(run_id, decisions).await {
             Ok(handle) => Ok(handle),
-            Err(why @ HostError::AlreadyDecided(_)) => Err(self.already_decided(run_id, &targets, why).await),
             Err(HostError::UnknownQuestion(_)) => Err(Problem::not_found("question")),
             Err(HostError::Busy(_)) => {
                 let detail = "the run is at work; try again in a moment";
                 Err(Problem::new(StatusCode::CONFLICT, "busy", detail))
             }
             Err(why) => Err(why.into()),
-        }
-    }
-
-    /// Adds to the problem who answered the question, and when.
-    async fn already_decided(&self, run_id: &str, targets: &[String], why: HostError) -> Problem {
-        let problem = Problem::from(why);
-        let (mut record, mut made) = (RecordReader::new(&**self.store(), run_id), None);
-        while let Ok(Some(stored)) = record.next().await {
-            match &stored.event {
-                Event::CallDecided { decision, .. } if targets.contains(&decision.target) => {
-                    made = Some(decision.clone());
-                }
-                _ => {}
-            }
-        }
-        let Some(made) = made else { return problem };
-        let problem = problem.with("at_ms", made.at_ms);
-        match &made.by {
-            Some(by) => problem.with("by", by.as_str()),
-            None => problem,
         }
     }
 

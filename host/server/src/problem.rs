@@ -278,7 +278,15 @@ impl From<HostError> for Problem {
             | HostError::UnknownTool { .. }
             | HostError::UnknownRun(_)
             | HostError::UnknownQuestion(_) => Self::new(StatusCode::NOT_FOUND, "not_found", shown),
-            HostError::AlreadyDecided(_) => Self::new(StatusCode::CONFLICT, "already_decided", shown),
+            HostError::AlreadyDecided { decision, .. } => {
+                let problem = Self::new(StatusCode::CONFLICT, "already_decided", shown);
+                let Some(made) = decision else { return problem };
+                let problem = problem.with("at_ms", made.at_ms);
+                match made.by {
+                    Some(by) => problem.with("by", by),
+                    None => problem,
+                }
+            }
             HostError::AlreadyEnded(_) => Self::new(StatusCode::CONFLICT, "already_ended", shown),
             HostError::OwnedElsewhere(_) => Self::new(StatusCode::CONFLICT, "owned_elsewhere", shown),
             HostError::DoesNotFit { violations, .. } => {
@@ -296,7 +304,7 @@ impl From<HostError> for Problem {
             HostError::Waiting(run_id) => {
                 Self::new(StatusCode::CONFLICT, "run_waiting", shown).with("run_id", run_id)
             }
-            HostError::Overloaded(_) => Self::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", shown),
+            HostError::Overloaded { .. } => Self::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", shown),
             HostError::StoreFull(_) => Self::new(StatusCode::INSUFFICIENT_STORAGE, "store_full", shown),
             HostError::Store(why) => Self::of_store(&why),
             HostError::Run(why) => Self::of_run(&why),

@@ -129,7 +129,7 @@ async fn look(store: &Arc<dyn Store>) -> Result<Vec<RunSummary>, StoreError> {
 }
 
 fn seen(run: &RunSummary) -> SeenState {
-    (run.events, run.status.clone(), run.at_work)
+    (run.events, run.status.clone(), run.is_driven)
 }
 
 fn known_of(runs: Vec<RunSummary>) -> KnownRuns {

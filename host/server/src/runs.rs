@@ -284,7 +284,7 @@ pub(crate) fn ended_call(
         events: last.number,
         started_at_ms: first.at_ms,
         updated_at_ms: last.at_ms,
-        at_work: false,
+        is_driven: false,
         queued: false,
         owner: None,
     };

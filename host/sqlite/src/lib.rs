@@ -342,7 +342,7 @@ impl CoordinationStore for SqliteStore {
             .await?
     }
 
-    fn release(&self, run_id: &str, epoch: u64) {
+    async fn release(&self, run_id: &str, epoch: u64) {
         self.process.release(run_id, epoch);
         self.hints.send(Hint::Work);
     }

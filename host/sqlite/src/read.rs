@@ -319,7 +319,7 @@ impl Reader<'_> {
         };
         let rows = query().map_err(|e| self.explain(&e))?;
         let carried = |(summary, owner, epoch): (RunSummary, String, i64)| RunSummary {
-            at_work: summary.status == "running" && self.process.is_carried(&owner, &summary.run_id, epoch),
+            is_driven: summary.status == "running" && self.process.is_carried(&owner, &summary.run_id, epoch),
             queued: owner.is_empty(),
             ..summary
         };
@@ -506,7 +506,7 @@ fn summary(row: &Row<'_>) -> rusqlite::Result<(RunSummary, String, i64)> {
         events: row.get::<_, i64>(6)?.cast_unsigned(),
         started_at_ms: row.get::<_, i64>(7)?.cast_unsigned(),
         updated_at_ms: row.get::<_, i64>(8)?.cast_unsigned(),
-        at_work: false,
+        is_driven: false,
         queued: false,
         owner: None,
     };

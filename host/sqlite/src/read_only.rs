@@ -189,7 +189,7 @@ impl CoordinationStore for ReadOnlyStore {
         Err(refused().into())
     }
 
-    fn release(&self, _run_id: &str, _epoch: u64) {}
+    async fn release(&self, _run_id: &str, _epoch: u64) {}
 
     async fn claim(&self, _agents: &[String], _limit: usize) -> Result<Vec<ClaimedRun>, StoreError> {
         Err(refused())

@@ -82,9 +82,9 @@ fn failed(agent: &str, error: &RemoteError) -> Fault {
     )
 }
 
-/// Returns whether another look at the task tells more after a stream failed: the task ended
+/// Returns whether the task has to be read again after a stream failed: the task ended
 /// meanwhile, the connection broke, or the server cannot stream its updates.
-fn needs_a_look(why: &RemoteError) -> bool {
+fn must_poll(why: &RemoteError) -> bool {
     matches!(why, RemoteError::Broken(_) | RemoteError::Refused { is_unsupported: true, .. })
 }
 
@@ -206,7 +206,7 @@ impl FollowedTask<'_> {
                     };
                     match followed {
                         Ok(()) if state.is_at_rest() => return Ok(state),
-                        Err(why) if !needs_a_look(&why) => return Err(why),
+                        Err(why) if !must_poll(&why) => return Err(why),
                         _ => {}
                     }
                 }

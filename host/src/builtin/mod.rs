@@ -35,7 +35,7 @@ pub(crate) fn equip(toolbox: &mut Toolbox, agents: &BTreeMap<String, Agent>) -> 
         (id.clone(), known)
     });
     let (descriptor, runner) = described(HOST_ID, own);
-    let wrong = |e: DescriptorError| HostError::Setup(e.to_string());
+    let wrong = |e: DescriptorError| HostError::Setup(e.into());
     toolbox.equip(known.collect(), descriptor, Arc::new(runner)).map_err(wrong)?;
     for (id, agent) in agents {
         let Some(name) = &agent.offered_as else { continue };

@@ -13,12 +13,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
+use tollgate_agent::limit_places::LimitPlaces;
 use tollgate_agent::run::RunLimits;
 use tollgate_sandbox::{GateLimits, Limits, SandboxConfig};
 use toml::Spanned;
 
 /// The limits of runs and calls.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct LimitsConfig {
     /// The limits of one attempt, unless its tool has its own.
     pub call: Limits,
@@ -68,6 +69,18 @@ impl ToolLimits {
             return LimitSource::Tool;
         }
         if self.set.contains(limit) { LimitSource::AllTools } else { LimitSource::Default }
+    }
+}
+
+impl Default for LimitsConfig {
+    fn default() -> Self {
+        Self {
+            call: Limits::default(),
+            run: RunLimits::default(),
+            tools: BTreeMap::new(),
+            sandbox: SandboxConfig { limit_places: &PLACES, ..SandboxConfig::default() },
+            set: Arc::default(),
+        }
     }
 }
 
@@ -158,6 +171,17 @@ impl HostNumbers {
         sandbox.stack_bytes = self.stack_bytes;
     }
 }
+
+/// The places of limits, as messages name them.
+static PLACES: LimitPlaces = LimitPlaces {
+    host: "tollgate.toml, under [limits]",
+    attempt: "tollgate.toml, under [limits] or [tools.{}.limits]",
+    tool: "tollgate.toml, under [tools.{}.limits]",
+    gate: "tollgate.toml, under [gates.{}.limits]",
+    agent: "tollgate.toml, under [agents.{}.limits]",
+    server: "tollgate.toml, under [mcp.{}]",
+    store: "tollgate.toml, under [store]",
+};
 
 /// The most bytes of stack for wasm code. The stacks of all calls are memory beside the budget.
 const MAX_STACK_BYTES: i64 = 4 << 20;

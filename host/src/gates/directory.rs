@@ -127,5 +127,8 @@ fn files(dir: &Path, is_named: bool) -> io::Result<Vec<PathBuf>> {
 async fn load_one(sandbox: &Sandbox, file: &Path, config: &Config) -> Result<GateComponent, String> {
     let gate = sandbox.load_gate(file).await.map_err(|refusal| refusal.to_string())?;
     let written = config.gates.get(&gate.descriptor().id).cloned().unwrap_or_default();
-    gate.configured(&written.settings, written.limits).await.map_err(|refusal| refusal.to_string())
+    let id = gate.descriptor().id.clone();
+    gate.configured(&written.settings, written.limits)
+        .await
+        .map_err(|refusal| format!("{refusal} Its settings are [gates.{id}.settings] of {}", config.name()))
 }

@@ -9,7 +9,7 @@ pub use tollgate_agent::gate::permissions::{DefaultRule, Permissions, RuleSpec};
 pub use tollgate_agent::gate::{CallsBefore, GateVerdict, ProposedCall, Verdict};
 pub use tollgate_sandbox::{GateComponent, GateLimits};
 
-use crate::error::HostError;
+use crate::error::{HostError, SetupError};
 use async_trait::async_trait;
 use std::sync::{Arc, PoisonError, RwLock};
 use tollgate_agent::gate::permissions::RuleError;
@@ -151,10 +151,10 @@ impl Gates {
         let mut ids: Vec<&str> = others.iter().map(|gate| gate.id()).chain([ToolList::ID]).collect();
         ids.sort_unstable();
         if let Some(id) = ids.iter().find(|id| !name::is_id(id)) {
-            return Err(HostError::Setup(format!("the id \"{id}\" does not fit [a-z][a-z0-9-]{{0,63}}")));
+            return Err(SetupError::InvalidId((*id).to_owned()).into());
         }
         if let Some(twice) = ids.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(HostError::Setup(format!("two gates have the id \"{}\"", twice[0])));
+            return Err(SetupError::DuplicateGate(twice[0].to_owned()).into());
         }
         Ok(Self { tool_list: Arc::new(tool_list), others: others.into() })
     }

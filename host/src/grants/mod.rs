@@ -7,14 +7,14 @@
 //! silently replace the old one.
 
 mod approvals;
+mod host_files;
 mod manifest;
 mod open;
-mod own;
 mod requests;
 
 pub use approvals::{Approvals, ApprovalsError, ComponentApproval, Decision};
+pub use host_files::{ChangeableSource, HostFileGrant, check_files, check_sources};
 pub(crate) use manifest::read_manifest_with_digest;
 pub use manifest::{MAX_MANIFEST_BYTES, manifest_of, parse_manifest, read_manifest};
 pub(crate) use open::open;
-pub use own::{ChangeableSource, HostFileGrant, check_files, check_sources};
 pub use requests::{FileAsk, ManifestError, MissingGrant, RequestedGrants};

@@ -95,7 +95,7 @@ impl Host {
     /// Returns the newest open runs that no process drives.
     async fn left(&self, kind: &str, status: &str) -> Result<Vec<RunSummary>, HostError> {
         let mut runs = self.open(Some(kind), status).await?;
-        runs.retain(|run| !run.at_work);
+        runs.retain(|run| !run.is_driven);
         Ok(runs)
     }
 
@@ -111,7 +111,7 @@ impl Host {
     }
 
     async fn end_call(&self, run_id: &str) -> Result<(), HostError> {
-        let ending = self.carry_on(run_id, Input::Abandoned, Busy::Queue).await?;
+        let ending = self.continue_run(run_id, Input::Abandoned, Busy::Queue).await?;
         ending.wait().await?;
         Ok(())
     }

@@ -5,9 +5,10 @@ use super::client_memory::CLIENT_MEMORY_PART;
 use super::commands::DrivenRuns;
 use super::follower::{Followers, UNMEASURED_PAGES};
 use super::listening::Failures;
-use super::{DIRECT_AGENT, Host, HostError, Inner};
+use super::{DIRECT_AGENT, Host, HostError, HostState};
 use crate::agents::Agent;
 use crate::builtin;
+use crate::error::SetupError;
 use crate::gates::{Gate, Gates};
 use crate::plugins::{self, AgentHooks, Plugin, PluginParts};
 use crate::run::{HookSet, LONG_VALUES_AT_ONCE, RunServices, ThreadLocks};
@@ -157,7 +158,8 @@ impl HostBuilder {
 
     /// Sets the budget of host memory for clients and models. Pass that of the sandbox that
     /// runs the tools (`Sandbox::memory_budget`), so that both share one budget. By default,
-    /// the host has a budget of its own, of the sandbox's default size.
+    /// the host has a budget of its own, of the sandbox's default size. Messages about limits name
+    /// the [places](MemoryBudget::with_limit_places) of the budget.
     #[must_use]
     pub fn memory_budget(mut self, budget: MemoryBudget) -> Self {
         self.memory_budget = Some(budget);
@@ -195,15 +197,11 @@ impl HostBuilder {
             lists.with_agent(id.clone(), tools)
         });
         if let Some(id) = self.agents.keys().find(|id| !name::is_id(id)) {
-            return Err(HostError::Setup(format!("the id \"{id}\" does not fit [a-z][a-z0-9-]{{0,63}}")));
+            return Err(SetupError::InvalidId(id.clone()).into());
         }
         self.agents.values().try_for_each(|agent| check(agent, &self.agents))?;
         if !(Duration::from_millis(1)..=MAX_HOOK_TIMEOUT).contains(&self.hook_timeout) {
-            let words = format!(
-                "the time limit of a hook is {:?}; 1 ms to 5 minutes are accepted",
-                self.hook_timeout
-            );
-            return Err(HostError::Setup(words));
+            return Err(SetupError::HookTimeout(self.hook_timeout).into());
         }
         for (id, agent) in &self.agents {
             if let Some(hooks) = &agent.hooks {
@@ -214,14 +212,16 @@ impl HostBuilder {
         self.gates.extend(gates);
         for native in &natives {
             let installed = native.clone().install(&mut self.toolbox);
-            installed.map_err(|e| HostError::Setup(e.to_string()))?;
+            installed.map_err(SetupError::from)?;
         }
         builtin::equip(&mut self.toolbox, &self.agents)?;
         self.toolbox.set_thread_state_bytes(self.thread_state_bytes);
         let memory_budget = self.memory_budget.unwrap_or_else(default_budget);
+        self.toolbox.set_limit_places(memory_budget.limit_places());
         let remote = self.agents.values().filter_map(|agent| agent.remote.as_ref());
         remote.for_each(|remote| remote.use_budget(&memory_budget));
-        let client_memory = MemoryBudget::new(memory_budget.total_bytes() / CLIENT_MEMORY_PART);
+        let client_memory = MemoryBudget::new(memory_budget.total_bytes() / CLIENT_MEMORY_PART)
+            .with_limit_places(memory_budget.limit_places());
         let store = self.store.unwrap_or_else(|| Arc::new(MemoryStore::new()));
         let services = RunServices {
             tools: ServedTools::new(self.toolbox, Arc::clone(&store)),
@@ -234,7 +234,7 @@ impl HostBuilder {
             long_values: Arc::new(Semaphore::new(LONG_VALUES_AT_ONCE)),
         };
         Ok(Host {
-            inner: Arc::new(Inner {
+            inner: Arc::new(HostState {
                 services: Arc::new(services),
                 thread_state_bytes: self.thread_state_bytes,
                 plugins: natives,

@@ -2,6 +2,7 @@
 
 use super::{DIRECT_AGENT, HostError};
 use crate::agents::Agent;
+use crate::error::{RequestRefusal, SetupError};
 use std::collections::BTreeMap;
 use tollgate_agent::backend::Capabilities;
 use tollgate_agent::composition::{Composition, MAX_PARTS, MAX_ROUNDS};
@@ -9,7 +10,7 @@ use tollgate_agent::composition::{Composition, MAX_PARTS, MAX_ROUNDS};
 /// Checks the agent's references to other agents, and the capabilities of its backend.
 pub(super) fn check(agent: &Agent, agents: &BTreeMap<String, Agent>) -> Result<(), HostError> {
     let id = &agent.spec.view.id;
-    let wrong = |problem: String| Err(HostError::Setup(format!("the agent \"{id}\" {problem}")));
+    let wrong = |problem: String| Err(HostError::from(SetupError::Agent { id: id.clone(), problem }));
     let parts = agent.made_of.as_ref().map_or(&[][..], Composition::agents);
     for other in agent.spec.view.delegates.iter().chain(parts) {
         if other == DIRECT_AGENT || !agents.contains_key(other) {
@@ -22,7 +23,7 @@ pub(super) fn check(agent: &Agent, agents: &BTreeMap<String, Agent>) -> Result<(
     for other in &agent.spec.view.delegates {
         if agents.get(other).is_some_and(|other| !other.spec.backend.transcript) {
             return wrong(format!(
-                "hands its conversation to the agent \"{other}\", whose backend takes no earlier messages; set `transcript = \"whole\"` in [agents.{other}], or offer it with `offered_as`"
+                "hands its conversation to the agent \"{other}\", whose backend takes no earlier messages; set its `transcript` to \"whole\", or offer it with `offered_as`"
             ));
         }
     }
@@ -57,6 +58,5 @@ pub(super) fn check_backend(agent: &Agent, continues: bool, is_told: bool) -> Re
     if lacking.is_empty() {
         return Ok(());
     }
-    let (id, lacking) = (&agent.spec.view.id, lacking.join(", "));
-    Err(HostError::Refused(format!("the backend of the agent {id} cannot do what is asked: {lacking}")))
+    Err(RequestRefusal::BackendLacks { agent_id: agent.spec.view.id.clone(), lacking }.into())
 }

@@ -4,6 +4,7 @@ use super::listening::FIRST_EPOCH;
 use super::threads::{FoldPurpose, FoldedRun};
 use super::{Host, HostError, begun, not_taken_over};
 use crate::blocking::aside_if;
+use crate::error::RequestRefusal;
 use crate::run::{
     ChildForwarder, ChildRunResult, ChildStart, ConversationMemory, Driver, RunClock, RunError,
 };
@@ -36,7 +37,7 @@ impl Host {
             let ran = self.try_run_child(&start, &updates).await;
             let is_tried_again = match &ran {
                 Err(HostError::OwnedElsewhere(_)) => true,
-                Err(HostError::Overloaded(_)) => Instant::now() < until,
+                Err(HostError::Overloaded { .. }) => Instant::now() < until,
                 _ => false,
             };
             if !is_tried_again || start.cancel.is_cancelled() {
@@ -59,7 +60,7 @@ impl Host {
                     Some(run) if matches!(run.status.as_str(), "running" | "waiting") => {
                         FoldPurpose::Continue
                     }
-                    _ => FoldPurpose::Look,
+                    _ => FoldPurpose::Inspect,
                 };
                 Some(self.folded(run_id, &spec, purpose).await?)
             }
@@ -111,7 +112,7 @@ impl Host {
     ) -> Result<Option<RunSummary>, HostError> {
         loop {
             let found = self.summary(run_id).await?;
-            let is_driven = self.live(run_id).is_none() && found.as_ref().is_some_and(|run| run.at_work);
+            let is_driven = self.live(run_id).is_none() && found.as_ref().is_some_and(|run| run.is_driven);
             if !is_driven || cancel.is_cancelled() {
                 return Ok(found);
             }
@@ -126,7 +127,7 @@ impl Host {
                 "it had not begun".to_owned(),
             )));
         };
-        let FoldedRun { run, clock, .. } = self.folded(run_id, &spec, FoldPurpose::Look).await?;
+        let FoldedRun { run, clock, .. } = self.folded(run_id, &spec, FoldPurpose::Inspect).await?;
         if run.is_finished() {
             return Ok(self.ran(&run, &[]));
         }
@@ -147,16 +148,14 @@ impl Host {
         if orphaned {
             return Ok(());
         }
-        let call = identity.parent_call_id.as_deref().unwrap_or_default();
-        Err(HostError::Refused(format!(
-            "the run belongs to the call {call} of the run {parent}; decide or recover that one"
-        )))
+        let call_id = identity.parent_call_id.as_deref().unwrap_or_default().to_owned();
+        Err(RequestRefusal::BelongsToCall { call_id, parent_run_id: parent.to_string() }.into())
     }
 
     /// Reconstructs a run from its record and its thread; `None` if there is no record.
     pub(super) async fn recorded(&self, run_id: &str) -> Result<Option<Run>, HostError> {
         let Some(spec) = self.store().run_spec(run_id).await? else { return Ok(None) };
-        Ok(Some(self.folded(run_id, &spec, FoldPurpose::Look).await?.run))
+        Ok(Some(self.folded(run_id, &spec, FoldPurpose::Inspect).await?.run))
     }
 
     /// Reconstructs a run of this specification, with the time of the record and the memory of its

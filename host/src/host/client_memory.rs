@@ -9,7 +9,7 @@ const MEMORY_OF_EVENT: u64 = 3;
 /// Clients that read large events may use one part in this many of the memory budget, all together.
 pub const CLIENT_MEMORY_PART: u64 = 4;
 /// How often to look for memory that calls have returned.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The memory of a large event that a client reads.
 pub(super) struct ClientMemory {
@@ -36,7 +36,7 @@ impl Host {
             if let Some(of_host) = self.memory_budget().try_reserve(needed) {
                 return ClientMemory { _of_clients: of_clients, _of_host: of_host };
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 

@@ -1,7 +1,7 @@
 //! Commands between hosts: those that other hosts sent to runs of this one, and those of this one
 //! to runs that another drives.
 
-use super::{FollowUntil, Host, HostError, Inner};
+use super::{FollowUntil, Host, HostError, HostState};
 use crate::run::{
     ChildForwarder, ChildRunResult, ChildStart, RunError, RunHandle, RunHost, RunStops, new_id,
 };
@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tollgate_agent::run::{Decision, Event};
 
 /// How often commands are looked for when no hint arrives.
-const LOOK: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a caller waits for another host to take its command. After that, the command stays stored for
 /// the host that drives the run then.
 const TAKEN_WITHIN: Duration = Duration::from_secs(5);
@@ -44,8 +44,8 @@ struct DrivenRun {
     is_busy: bool,
 }
 
-/// The fate of commands to a run of another host.
-enum Fate {
+/// The status of commands to a run of another host.
+enum CommandStatus {
     /// The run's host has carried them out, or refused them.
     Taken,
     /// The run came to rest first, and they were taken back.
@@ -67,7 +67,7 @@ impl DrivenRuns {
     }
 }
 
-impl RunHost for Inner {
+impl RunHost for HostState {
     fn drives(self: Arc<Self>, run_id: &Arc<str>, epoch: u64, stops: RunStops) -> bool {
         let mut driven = self.driven.lock();
         if driven.runs.get(run_id).is_some_and(|run| run.epoch == epoch) {
@@ -108,20 +108,20 @@ impl RunHost for Inner {
 
 impl Host {
     /// Carries out the commands to runs that this host drives.
-    async fn look_for_commands(&self) {
+    async fn check_commands(&self) {
         let runs: Vec<_> = self.inner.driven.lock().runs.keys().cloned().collect();
         if runs.is_empty() {
             return;
         }
         // If the commands cannot be read now, the next look finds them.
         for run_id in self.inner.services.store.runs_with_commands(&runs).await.unwrap_or_default() {
-            self.carry_out(&run_id);
+            self.start_commands(&run_id);
         }
     }
 
     /// Carries out the commands to a run, if this host drives it. The work is done in a task of its
     /// own, because a run takes a decision only between two of its steps.
-    fn carry_out(&self, run_id: &Arc<str>) {
+    fn start_commands(&self, run_id: &Arc<str>) {
         {
             let mut driven = self.inner.driven.lock();
             let Some(run) = driven.runs.get_mut(run_id) else { return };
@@ -131,7 +131,7 @@ impl Host {
         }
         let (host, run_id) = (self.clone(), Arc::clone(run_id));
         tokio::spawn(async move {
-            if let Err(why) = host.carry_out_all(&run_id).await {
+            if let Err(why) = host.execute_commands(&run_id).await {
                 tracing::warn!("the commands to the run {run_id} cannot be carried out now: {why}");
             }
             if let Some(run) = host.inner.driven.lock().runs.get_mut(&run_id) {
@@ -140,7 +140,7 @@ impl Host {
         });
     }
 
-    async fn carry_out_all(&self, run_id: &Arc<str>) -> Result<(), HostError> {
+    async fn execute_commands(&self, run_id: &Arc<str>) -> Result<(), HostError> {
         let store = &self.inner.services.store;
         let sent = store.commands(run_id).await?;
         let cancels = sent.iter().find_map(|sent| match &sent.command {
@@ -187,9 +187,9 @@ impl Host {
         if !self.inner.services.store.send(run_id, &id, RunCommand::Cancel(reason)).await? {
             return Ok(false);
         }
-        let fate = self.fate_of(run_id, &[id], &mut hints).await?;
+        let status = self.command_status(run_id, &[id], &mut hints).await?;
         // A command that is pending survives the host that is to carry it out.
-        Ok(!matches!(fate, Fate::TakenBack))
+        Ok(!matches!(status, CommandStatus::TakenBack))
     }
 
     /// Sends decisions to the host that drives the run, one by one. If that host does not answer, they
@@ -210,7 +210,7 @@ impl Host {
                 return Ok(None);
             }
         }
-        let fate = self.fate_of(run_id, &ids, &mut hints).await?;
+        let status = self.command_status(run_id, &ids, &mut hints).await?;
         let news = store.events(run_id, after).await?;
         let is_recorded = |wanted: &Decision| {
             let mut made = news.iter().filter_map(|stored| match &stored.event {
@@ -219,34 +219,39 @@ impl Host {
             });
             made.any(|decision| decision.id == wanted.id)
         };
-        match matches!(fate, Fate::Pending) || decisions.iter().all(is_recorded) {
+        match matches!(status, CommandStatus::Pending) || decisions.iter().all(is_recorded) {
             true => Ok(Some(self.joined_elsewhere(Arc::from(run_id), thread_id, after).await?)),
             false => Ok(None),
         }
     }
 
     /// Waits until the host that drives the run has taken these commands.
-    async fn fate_of(&self, run_id: &str, ids: &[Arc<str>], hints: &mut Hints) -> Result<Fate, HostError> {
+    async fn command_status(
+        &self,
+        run_id: &str,
+        ids: &[Arc<str>],
+        hints: &mut Hints,
+    ) -> Result<CommandStatus, HostError> {
         let (store, until) = (&self.inner.services.store, Instant::now() + TAKEN_WITHIN);
         loop {
             let mut left = store.commands(run_id).await?;
             left.retain(|sent| ids.contains(&sent.id));
             if left.is_empty() {
-                return Ok(Fate::Taken);
+                return Ok(CommandStatus::Taken);
             }
             let found =
                 self.summary(run_id).await?.ok_or_else(|| HostError::UnknownRun(run_id.to_owned()))?;
-            if !found.at_work {
+            if !found.is_driven {
                 for sent in left {
                     store.withdraw(run_id, &sent.id).await?;
                 }
-                return Ok(Fate::TakenBack);
+                return Ok(CommandStatus::TakenBack);
             }
             if Instant::now() >= until {
-                return Ok(Fate::Pending);
+                return Ok(CommandStatus::Pending);
             }
             let hinted = async { while !hints.next().await.is_about(run_id) {} };
-            let _ = tokio::time::timeout(LOOK, hinted).await;
+            let _ = tokio::time::timeout(POLL_INTERVAL, hinted).await;
         }
     }
 
@@ -284,8 +289,8 @@ impl Host {
 }
 
 /// Carries out commands for as long as the host drives runs.
-async fn attend(host: Weak<Inner>, mut hints: Hints) {
-    let mut due = tokio::time::interval_at(Instant::now() + LOOK, LOOK);
+async fn attend(host: Weak<HostState>, mut hints: Hints) {
+    let mut due = tokio::time::interval_at(Instant::now() + POLL_INTERVAL, POLL_INTERVAL);
     due.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let Some(inner) = host.upgrade() else { return };
@@ -302,9 +307,9 @@ async fn attend(host: Weak<Inner>, mut hints: Hints) {
         };
         match hint {
             Hint::Events(_) | Hint::Work => {}
-            Hint::Commands(run_id) => host.carry_out(&run_id),
+            Hint::Commands(run_id) => host.start_commands(&run_id),
             Hint::Lapsed => host.lapse(),
-            Hint::Any => host.look_for_commands().await,
+            Hint::Any => host.check_commands().await,
         }
     }
 }

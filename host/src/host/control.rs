@@ -2,6 +2,7 @@
 //! rests.
 
 use super::{Busy, Host, HostError};
+use crate::error::RequestRefusal;
 use crate::run::{RunEnd, RunError, RunHandle, new_id};
 use crate::store::{RecordReader, RunFilter, RunSummary, now_ms};
 use crate::stream::Hub;
@@ -20,9 +21,11 @@ impl From<InputRefusal> for HostError {
         let message = refused.to_string();
         match refused.kind {
             RefusalKind::UnknownTarget(target) => Self::UnknownQuestion(target),
-            RefusalKind::AlreadyDecided => Self::AlreadyDecided(message),
+            RefusalKind::AlreadyDecided { target, decision } => {
+                Self::AlreadyDecided { message, target, decision }
+            }
             RefusalKind::DoesNotFit(violations) => Self::DoesNotFit { message, violations },
-            RefusalKind::Other => Self::Refused(message),
+            RefusalKind::Other => RequestRefusal::Input(refused).into(),
         }
     }
 }
@@ -61,7 +64,7 @@ impl Host {
             if let Some(joined) = self.decide_at_work(run_id, &decisions).await? {
                 return Ok(joined);
             }
-            match self.carry_on(run_id, Input::Decided(decisions.clone()), Busy::Refuse).await {
+            match self.continue_run(run_id, Input::Decided(decisions.clone()), Busy::Refuse).await {
                 // Another decision about the same run may be taking effect just now.
                 Err(HostError::Busy(_)) if Instant::now() < until => {
                     if !self.is_open(run_id).await? {
@@ -74,7 +77,7 @@ impl Host {
                         return Ok(joined);
                     }
                 }
-                carried => return carried,
+                continued => return continued,
             }
         }
     }
@@ -85,7 +88,7 @@ impl Host {
     /// # Errors
     /// The run is not known, or another process is running it.
     pub async fn recover(&self, run_id: &str) -> Result<RunHandle, HostError> {
-        self.carry_on(run_id, Input::Restarted, Busy::Refuse).await
+        self.continue_run(run_id, Input::Restarted, Busy::Refuse).await
     }
 
     /// Ends a run that works or waits, on any host. The reason becomes part of the record. Returns
@@ -103,7 +106,7 @@ impl Host {
         let reason = reason.unwrap_or_else(|| "it was cancelled by its caller".to_owned());
         let mut found =
             self.summary(run_id).await?.ok_or_else(|| HostError::UnknownRun(run_id.to_owned()))?;
-        if found.status == "running" && found.at_work {
+        if found.status == "running" && found.is_driven {
             if self.cancel_elsewhere(run_id, reason.clone()).await? {
                 return Ok(());
             }
@@ -111,7 +114,7 @@ impl Host {
         }
         match found.status.as_str() {
             "running" | "waiting" => {
-                let ending = self.carry_on(run_id, Input::Cancel { reason }, Busy::Refuse).await?;
+                let ending = self.continue_run(run_id, Input::Cancel { reason }, Busy::Refuse).await?;
                 ending.wait().await?;
                 Ok(())
             }

@@ -14,7 +14,7 @@ use tollgate_agent::json::written_bytes;
 use tollgate_agent::run::{Event, StoredEvent};
 
 /// How often the task that reads hints checks that there are followers.
-const LOOK: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// How often to check whether the process that drives a run is still alive.
 const CHECK: Duration = Duration::from_secs(2);
 /// The number of entries above which those without followers are removed.
@@ -55,13 +55,13 @@ pub struct RunFollower {
     /// Whether there may be more stored events than are held at once.
     has_more: bool,
     /// The state in which nothing drives the run; `None` if a process drives it, as far as is known.
-    rests: Option<Rest>,
+    rests: Option<IdleState>,
     news: Arc<Notify>,
 }
 
 /// A state in which nothing drives a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Rest {
+enum IdleState {
     Waiting,
     Interrupted,
     Ended,
@@ -108,14 +108,14 @@ impl RunFollower {
     /// Returns whether the run waits for a person, as far as it was followed.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
-        self.rests == Some(Rest::Waiting)
+        self.rests == Some(IdleState::Waiting)
     }
 
     /// Returns whether no process drives the run although it neither ended nor waits, as far as it
     /// was followed.
     #[must_use]
     pub fn is_interrupted(&self) -> bool {
-        self.rests == Some(Rest::Interrupted)
+        self.rests == Some(IdleState::Interrupted)
     }
 
     /// Returns the error with which this host stopped driving the run, if no other host is likely to
@@ -169,9 +169,9 @@ impl RunFollower {
                 continue;
             }
             match self.rests {
-                Some(Rest::Ended) => return Ok(None),
+                Some(IdleState::Ended) => return Ok(None),
                 Some(_) if self.until == FollowUntil::Rest => return Ok(None),
-                Some(Rest::Interrupted) if self.failure().is_some() => return Ok(None),
+                Some(IdleState::Interrupted) if self.failure().is_some() => return Ok(None),
                 _ => {}
             }
             tokio::select! {
@@ -222,8 +222,8 @@ impl RunFollower {
     fn see(&mut self, event: &StoredEvent) {
         self.last = event.number;
         self.rests = match &event.event {
-            Event::RunWaiting => Some(Rest::Waiting),
-            Event::RunFinished { .. } => Some(Rest::Ended),
+            Event::RunWaiting => Some(IdleState::Waiting),
+            Event::RunFinished { .. } => Some(IdleState::Ended),
             _ => None,
         };
     }
@@ -240,12 +240,12 @@ impl RunFollower {
             return Ok(true);
         }
         self.rests = match found.status.as_str() {
-            "running" if found.at_work => None,
-            "running" => Some(Rest::Interrupted),
-            "waiting" => Some(Rest::Waiting),
-            _ => Some(Rest::Ended),
+            "running" if found.is_driven => None,
+            "running" => Some(IdleState::Interrupted),
+            "waiting" => Some(IdleState::Waiting),
+            _ => Some(IdleState::Ended),
         };
-        if found.events < self.last && self.rests != Some(Rest::Ended) {
+        if found.events < self.last && self.rests != Some(IdleState::Ended) {
             return Err(CommitError::Behind.into());
         }
         Ok(false)
@@ -306,8 +306,8 @@ impl Followers {
 }
 
 /// Passes the store's hints on for as long as there are followers.
-async fn read_hints(host: Weak<super::Inner>, mut hints: Hints) {
-    let mut due = tokio::time::interval(LOOK);
+async fn read_hints(host: Weak<super::HostState>, mut hints: Hints) {
+    let mut due = tokio::time::interval(POLL_INTERVAL);
     due.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let hint = tokio::select! {

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tollgate_agent::run::{Event, StoredEvent};
 
 /// How often a run of another host is looked at when no hint arrives.
-const LOOK: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a client of a run waits for another host to take over.
 const TAKEN_OVER_WITHIN: Duration = Duration::from_secs(300);
 /// The number of failed runs whose errors are kept for clients.
@@ -122,7 +122,7 @@ impl Host {
             None => self.summary(run_id).await?,
         };
         // Another host drives the run, or may claim it soon.
-        let is_open = found.as_ref().is_some_and(|run| run.at_work || run.queued);
+        let is_open = found.as_ref().is_some_and(|run| run.is_driven || run.queued);
         let last = record.last().map_or(after, |event| event.number);
         if !is_open && found.as_ref().is_some_and(|run| run.events > last) {
             // It has come to rest since its record was read.
@@ -213,7 +213,7 @@ impl Host {
                         tracing::warn!("{}: the run {run_id}", CommitError::Behind);
                         break;
                     }
-                    let is_open = found.is_none_or(|run| run.at_work || run.queued);
+                    let is_open = found.is_none_or(|run| run.is_driven || run.queued);
                     // A run whose host is gone is taken over by another one, if there is one.
                     alone_since = (!is_open).then(|| alone_since.unwrap_or_else(Instant::now));
                     if alone_since.is_some_and(|since| since.elapsed() > TAKEN_OVER_WITHIN) {
@@ -221,7 +221,7 @@ impl Host {
                     }
                 }
                 let hinted = async { while !hints.next().await.is_about(&run_id) {} };
-                let _ = tokio::time::timeout(LOOK, hinted).await;
+                let _ = tokio::time::timeout(POLL_INTERVAL, hinted).await;
             }
             hub.close();
         });

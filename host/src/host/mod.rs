@@ -27,7 +27,7 @@ use crate::agents::Agent;
 use crate::blocking::aside_if;
 use crate::builtin;
 use crate::config::DIRECT_AGENT;
-use crate::error::HostError;
+use crate::error::{HostError, RequestRefusal};
 use crate::plugins;
 use crate::run::{
     self, Driver, RunEnd, RunError, RunHandle, RunHost, RunParts, RunServices, ThreadLocks, new_id,
@@ -74,10 +74,10 @@ use tollgate_sandbox::MemoryBudget;
 /// ```
 #[derive(Clone)]
 pub struct Host {
-    inner: Arc<Inner>,
+    inner: Arc<HostState>,
 }
 
-struct Inner {
+struct HostState {
     services: Arc<RunServices>,
     thread_state_bytes: usize,
     /// The parts of plugins that every toolbox receives.
@@ -151,6 +151,7 @@ impl Host {
         plugins::equip(&mut toolbox, &self.inner.plugins)?;
         builtin::equip(&mut toolbox, &self.inner.services.agents)?;
         toolbox.set_thread_state_bytes(self.inner.thread_state_bytes);
+        toolbox.set_limit_places(self.memory_budget().limit_places());
         self.inner.services.tools.publish(toolbox);
         Ok(())
     }
@@ -210,10 +211,7 @@ impl Host {
         let handed = handed_to(&thread.state, &request.agent_id).filter(there);
         let agent = self.agent(handed.unwrap_or(&request.agent_id))?;
         if !request.history.is_empty() && !thread.messages.is_empty() {
-            let shown = tollgate_agent::text::clean(thread_id, 100);
-            return Err(HostError::Refused(format!(
-                "the thread {shown} has messages already; send a history only with a new thread"
-            )));
+            return Err(RequestRefusal::ThreadHasMessages(thread_id.to_string()).into());
         }
         check_backend(agent, !thread.messages.is_empty(), !request.history.is_empty())?;
         let (known_messages, thread_id) = (thread.messages.len(), Arc::clone(thread_id));
@@ -242,7 +240,7 @@ impl Host {
         let host = self.clone();
         let end = tokio::spawn(async move {
             let _turn = turn;
-            host.drive_attended(driver.drive_on(), hub, abandoned).await
+            host.drive_attended(driver.drive(None), hub, abandoned).await
         });
         Ok(RunHandle { run_id, thread_id, events, cancel, end })
     }
@@ -259,7 +257,7 @@ impl Host {
         }
         let publisher = Publisher::without_clients(Arc::clone(&self.inner.bus), Arc::clone(&run_id));
         let (driver, first) = self.direct(request, run_id, publisher).await?;
-        Ok(driver.drive(first).await?)
+        Ok(driver.drive(Some(first)).await?)
     }
 
     /// Like [`Host::call`], but streams the tool's reports while it runs.
@@ -317,11 +315,12 @@ impl Host {
         let thread_id = driver.thread_id();
         let abandoned = (!detached).then_some(cancel);
         let host = self.clone();
-        let drive = Box::pin(async move { host.drive_attended(driver.drive(first), hub, abandoned).await });
+        let drive =
+            Box::pin(async move { host.drive_attended(driver.drive(Some(first)), hub, abandoned).await });
         Ok(AttendedCall { run_id, thread_id, events, drive })
     }
 
-    async fn carry_on(&self, run_id: &str, input: Input, busy: Busy) -> Result<RunHandle, HostError> {
+    async fn continue_run(&self, run_id: &str, input: Input, busy: Busy) -> Result<RunHandle, HostError> {
         let spec = self
             .inner
             .services
@@ -362,7 +361,7 @@ impl Host {
         let host = self.clone();
         let end = tokio::spawn(async move {
             let _turn = turn;
-            host.drive_attended(driver.drive_on(), hub, abandoned).await
+            host.drive_attended(driver.drive(None), hub, abandoned).await
         });
         Ok(RunHandle { run_id, thread_id, events, cancel, end })
     }

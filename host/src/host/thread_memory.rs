@@ -46,10 +46,10 @@ impl Host {
             None => None,
             Some(needed) => {
                 if memory_of_messages(size) > self.memory_budget().total_bytes() / CONVERSATION_PART {
-                    return Err(HostError::Overloaded(self.too_long(thread_id, size.message_bytes)));
+                    return Err(self.overloaded(self.too_long(thread_id, size.message_bytes)));
                 }
                 let reserved = tokio::time::timeout(PATIENCE, self.memory_budget().reserve(needed)).await;
-                Some(reserved.map_err(|_| HostError::Overloaded(self.no_memory()))?)
+                Some(reserved.map_err(|_| self.overloaded(self.no_memory()))?)
             }
         };
         Ok(ReadThread { thread: self.thread(thread_id).await?, memory })
@@ -96,7 +96,7 @@ impl Host {
         let size = self.inner.services.store.thread_size(thread_id).await?;
         let Some(needed) = self.memory_of_thread(size) else { return Ok(None) };
         let reserved = self.memory_budget().try_reserve(needed);
-        reserved.map(Some).ok_or_else(|| HostError::Overloaded(self.no_memory()))
+        reserved.map(Some).ok_or_else(|| self.overloaded(self.no_memory()))
     }
 
     /// Reserves the memory of a run's whole record, for a caller that reads it as a whole. `None` if
@@ -111,11 +111,12 @@ impl Host {
         }
         let reserved = self.memory_budget().try_reserve(bytes.saturating_mul(MEMORY_OF_RECORD));
         reserved.map(Some).ok_or_else(|| {
-            HostError::Overloaded(format!(
+            self.overloaded(format!(
                 "the host has no memory to read the whole record of the run {run_id} now: it has {bytes} bytes, \
-                 which take up to {MEMORY_OF_RECORD} times as much memory; try again later. The limit is \
-                 memory_budget_bytes = {}, in [limits] of tollgate.toml",
-                self.memory_budget().total_bytes()
+                 which take up to {MEMORY_OF_RECORD} times as much memory; try again later, or raise \
+                 memory_budget_bytes = {}{}",
+                self.memory_budget().total_bytes(),
+                self.memory_budget().place()
             ))
         })
     }
@@ -157,20 +158,26 @@ impl Host {
         bytes.min(self.memory_budget().total_bytes() / THREAD_PART)
     }
 
+    /// Returns the error of a request for which there is no memory now.
+    pub(super) fn overloaded(&self, message: String) -> HostError {
+        HostError::Overloaded { message, memory_budget_bytes: self.memory_budget().total_bytes() }
+    }
+
     fn too_long(&self, thread_id: &str, message_bytes: u64) -> String {
         format!(
             "the conversation of the thread {thread_id} has {message_bytes} bytes, which take up to \
              {MEMORY_OF_MESSAGES} times as much memory, and a conversation may use half of memory_budget_bytes = {}; \
-             begin a new thread, or raise memory_budget_bytes in [limits] of tollgate.toml",
-            self.memory_budget().total_bytes()
+             begin a new thread, or raise memory_budget_bytes{}",
+            self.memory_budget().total_bytes(),
+            self.memory_budget().place()
         )
     }
 
     fn no_memory(&self) -> String {
         format!(
-            "the host has no memory to read the thread now; try again later. The limit is memory_budget_bytes = {}, \
-             in [limits] of tollgate.toml",
-            self.memory_budget().total_bytes()
+            "the host has no memory to read the thread now; try again later, or raise memory_budget_bytes = {}{}",
+            self.memory_budget().total_bytes(),
+            self.memory_budget().place()
         )
     }
 }

@@ -53,7 +53,7 @@ impl Host {
         };
         let mut recovered = None;
         loop {
-            match before(until, self.meet(thread_id, request.busy)).await.ok_or_else(busy)?? {
+            match before(until, self.thread_condition(thread_id, request.busy)).await.ok_or_else(busy)?? {
                 ThreadCondition::Turn(turn) => match self.start(thread_id, request, turn).await {
                     // A process that does not queue was faster.
                     Err(HostError::Busy(_)) if request.busy == Busy::Queue => {}
@@ -61,16 +61,16 @@ impl Host {
                 },
                 ThreadCondition::Waiting(run_id) => {
                     let message = Input::Message(request.prompt.clone());
-                    let carried = before(until, self.carry_on(&run_id, message, request.busy));
-                    return carried.await.ok_or_else(busy)?;
+                    let continued = before(until, self.continue_run(&run_id, message, request.busy));
+                    return continued.await.ok_or_else(busy)?;
                 }
                 ThreadCondition::Interrupted(run_id) if recovered.as_ref() == Some(&run_id) => {
                     let words = format!("the interrupted run {run_id} cannot be finished");
                     return Err(RunError::new(words).with_remedy(Remedy::ShowRun(run_id)).into());
                 }
                 ThreadCondition::Interrupted(run_id) => {
-                    let carried = before(until, self.carry_on(&run_id, Input::Restarted, request.busy));
-                    let end = carried.await.ok_or_else(busy)??.wait().await?;
+                    let continued = before(until, self.continue_run(&run_id, Input::Restarted, request.busy));
+                    let end = continued.await.ok_or_else(busy)??.wait().await?;
                     until = latest();
                     if !end.waiting.is_empty() {
                         return Err(HostError::Waiting(run_id));
@@ -82,11 +82,11 @@ impl Host {
     }
 
     /// Returns the open run of the thread, or the lock on the thread if there is none.
-    async fn meet(&self, thread_id: &Arc<str>, busy: Busy) -> Result<ThreadCondition, HostError> {
+    async fn thread_condition(&self, thread_id: &Arc<str>, busy: Busy) -> Result<ThreadCondition, HostError> {
         loop {
             let turn = self.lock_thread(thread_id, busy).await?;
             let open = self.open_runs(thread_id).await?;
-            if let Some(run) = open.iter().find(|run| !run.at_work) {
+            if let Some(run) = open.iter().find(|run| !run.is_driven) {
                 let run_id = run.run_id.clone();
                 return Ok(if run.status == "waiting" {
                     ThreadCondition::Waiting(run_id)
@@ -194,7 +194,7 @@ impl Host {
             clock.see(&event);
             let continues = purpose == FoldPurpose::Continue;
             if continues && !memory.try_reserve(&event.event, run.messages(), self.memory_budget()) {
-                return Err(HostError::Overloaded(self.no_memory_to_continue(run_id)));
+                return Err(self.overloaded(self.no_memory_to_continue(run_id)));
             }
         }
         if !run.is_in_batch() {
@@ -215,9 +215,10 @@ impl Host {
     fn no_memory_to_continue(&self, run_id: &str) -> String {
         format!(
             "the host has no memory to continue the run {} now: its record has long replies of the model, or long \
-             answers to its calls; try again later, or raise memory_budget_bytes = {} in [limits] of tollgate.toml",
+             answers to its calls; try again later, or raise memory_budget_bytes = {}{}",
             clean(run_id, 100),
-            self.memory_budget().total_bytes()
+            self.memory_budget().total_bytes(),
+            self.memory_budget().place()
         )
     }
 
@@ -238,7 +239,7 @@ impl Host {
                 return Ok(turn);
             }
             let open = self.open_runs(thread_id).await?;
-            if Instant::now() >= until || open.iter().any(|run| run.status == "running" && run.at_work) {
+            if Instant::now() >= until || open.iter().any(|run| run.status == "running" && run.is_driven) {
                 return Err(HostError::Busy(thread_id.to_string()));
             }
             tokio::time::sleep(RELEASE_INTERVAL).await;
@@ -251,15 +252,15 @@ impl Host {
 pub(super) enum FoldPurpose {
     /// The run goes on: memory is reserved for the conversation in its record.
     Continue,
-    /// The run is looked at or ended, which must not fail for lack of memory.
-    Look,
+    /// The run is inspected or ended, which must not fail for lack of memory.
+    Inspect,
 }
 
 impl FoldPurpose {
     /// Returns the purpose of a run that gets this input.
     pub(super) fn of(input: &Input) -> Self {
         match input {
-            Input::Cancel { .. } => Self::Look,
+            Input::Cancel { .. } => Self::Inspect,
             _ => Self::Continue,
         }
     }

@@ -6,6 +6,7 @@ use super::thread_memory::ReadThread;
 use super::threads::{FoldPurpose, FoldedRun};
 use super::{Busy, Host, HostError, RunRequest, spec, threads};
 use crate::blocking::aside_if;
+use crate::error::RequestRefusal;
 use crate::run::{Driver, RunEnd, RunError, new_id};
 use crate::store::rules::spec_of;
 use crate::store::{ClaimedRun, Commit, Hint, RecordReader, RunCommand, RunFilter, SentCommand, now_ms};
@@ -22,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use tollgate_agent::run::{Input, Phase, Run, Task, handed_to};
 
 /// How often a host looks for work when no hint arrives.
-const LOOK: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// How often a host ends children that no one continues.
 const ABANDONED: Duration = Duration::from_secs(60);
 /// How long a host waits before it tries again to continue a run.
@@ -144,7 +145,7 @@ impl Host {
         if matches!(run.phase(), Phase::Waiting) {
             self.check(&run, &input)?;
         } else if matches!(command, RunCommand::Message(_)) {
-            return Err(HostError::Refused(format!("the run {run_id} does not wait for a message")));
+            return Err(RequestRefusal::NotWaiting(run_id.to_owned()).into());
         }
         // The same decision twice is one command.
         let id = match &command {
@@ -192,7 +193,7 @@ impl Host {
             for run in claimed {
                 let (host, places, stop) = (self.clone(), Arc::clone(&places), stop.clone());
                 let permit = Arc::clone(free).try_acquire_owned().ok();
-                runs.spawn(async move { host.carry_claimed(run, permit, &places, &stop).await });
+                runs.spawn(async move { host.drive_claimed(run, permit, &places, &stop).await });
             }
             let changed = async {
                 loop {
@@ -208,7 +209,7 @@ impl Host {
                 // A run came to rest, so the next one of its thread may be free.
                 Some(_) = runs.join_next() => {}
                 _ = free.acquire(), if free.available_permits() == 0 => {}
-                () = tokio::time::sleep(LOOK) => {}
+                () = tokio::time::sleep(POLL_INTERVAL) => {}
             }
         }
         let all = async { while runs.join_next().await.is_some() {} };
@@ -218,7 +219,7 @@ impl Host {
     }
 
     /// Drives a claimed run until it rests. The permit counts it among the runs of this host.
-    async fn carry_claimed(
+    async fn drive_claimed(
         &self,
         claimed: ClaimedRun,
         mut permit: Option<OwnedSemaphorePermit>,
@@ -237,25 +238,25 @@ impl Host {
             };
             match stop.run_until_cancelled(again).await {
                 Some(again) => permit = again,
-                None => return release(),
+                None => return release().await,
             }
         }
-        if let Err(why) = self.carry_acquired(&claimed).await {
+        if let Err(why) = self.drive_acquired(&claimed).await {
             tracing::warn!("the run {run_id} cannot be continued here: {why}");
             places.add_failure(run_id);
             drop(permit);
             // Another host may be able to continue it.
-            release();
+            release().await;
         }
     }
 
-    async fn carry_acquired(&self, claimed: &ClaimedRun) -> Result<(), HostError> {
+    async fn drive_acquired(&self, claimed: &ClaimedRun) -> Result<(), HostError> {
         let ClaimedRun { run_id, epoch } = claimed;
         let store = &self.inner.services.store;
         let mut record = RecordReader::new(&**store, run_id);
         let first = record.peek().await?;
         let spec = spec_of(first.as_slice());
-        let spec = spec.ok_or_else(|| HostError::Refused("it has no record".to_owned()))?;
+        let spec = spec.ok_or_else(|| HostError::UnknownRun(run_id.to_string()))?;
         let thread_id = Arc::<str>::from(spec.identity.thread_id.as_str());
         if matches!(spec.task, Task::Prompt(_)) {
             self.agent(&spec.identity.agent_id)?;
@@ -266,7 +267,7 @@ impl Host {
         let (known_messages, mut state) = (thread.messages.len(), std::mem::take(&mut thread.state));
         let sent = sent?;
         let is_cancelled = sent.iter().any(|sent| matches!(sent.command, RunCommand::Cancel(_)));
-        let purpose = if is_cancelled { FoldPurpose::Look } else { FoldPurpose::Continue };
+        let purpose = if is_cancelled { FoldPurpose::Inspect } else { FoldPurpose::Continue };
         let FoldedRun { mut run, clock, memory: conversation } =
             self.fold_record(thread, &thread_id, (&**run_id, record), purpose).await?;
         threads::start_anew(self.toolbox().catalog().keys(), &run, &mut state);
@@ -274,7 +275,7 @@ impl Host {
         let (input, command) = match self.next_input(&run, run_id, sent).await? {
             Some(next) => next,
             None => {
-                store.release(run_id, *epoch);
+                store.release(run_id, *epoch).await;
                 return Ok(());
             }
         };
@@ -288,7 +289,7 @@ impl Host {
         drop(events);
         let end: Result<RunEnd, RunError> = {
             let _turn = turn;
-            self.drive_attended(driver.drive(input), hub, None).await
+            self.drive_attended(driver.drive(Some(input)), hub, None).await
         };
         end.map(drop).map_err(HostError::from)
     }
@@ -330,7 +331,15 @@ impl Host {
         let decided = aside_if(takes_long, || run.decide(toolbox.catalog(), 0, input));
         match decided {
             Ok(events) if events.is_empty() => {
-                Err(HostError::Refused("the question was answered before".to_owned()))
+                let decision = match input {
+                    Input::Decided(decisions) => decisions.first().cloned(),
+                    _ => None,
+                };
+                Err(HostError::AlreadyDecided {
+                    message: "the question was answered before".to_owned(),
+                    target: decision.as_ref().map(|made| made.target.clone()).unwrap_or_default(),
+                    decision: decision.map(Box::new),
+                })
             }
             Ok(_) => Ok(()),
             Err(e) => Err(e.into()),
@@ -375,7 +384,7 @@ mod tests {
         let mut first = Commit::new(run_id.into(), run_id.into(), 0, 7, started);
         first.epoch = 1;
         crate::store::RunStore::commit(store, first).await.unwrap();
-        crate::store::CoordinationStore::release(store, run_id, 1);
+        crate::store::CoordinationStore::release(store, run_id, 1).await;
     }
 
     #[tokio::test(start_paused = true)]

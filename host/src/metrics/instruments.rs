@@ -30,7 +30,7 @@ pub(super) struct Instruments {
     denials: Family<Denial, Counter>,
     loads: Family<Load, Counter>,
     decisions: Family<DecisionLabels, Counter>,
-    runs: Family<BegunLabels, Counter>,
+    runs: Family<StartLabels, Counter>,
     replies: Family<ReplyLabels, Counter>,
     tokens: Family<Tokens, Counter>,
     tools: Names,
@@ -63,7 +63,7 @@ struct DecisionLabels {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct BegunLabels {
+struct StartLabels {
     principal: String,
 }
 
@@ -182,7 +182,7 @@ impl Instruments {
             Fact::Begun(spec) if spec.identity.parent_run_id.is_none() => {
                 let principal = spec.identity.principal.as_deref().unwrap_or_default();
                 let principal = self.principals.label(principal);
-                self.runs.get_or_create(&BegunLabels { principal }).inc();
+                self.runs.get_or_create(&StartLabels { principal }).inc();
             }
             Fact::Begun(_) => {}
             Fact::Replied(reply) => {
@@ -210,7 +210,7 @@ impl Instruments {
     }
 
     fn count_call(&self, record: &AuditRecord) {
-        let tool = self.told_apart(record);
+        let tool = self.tool_label(record);
         // Codes are a fixed list of the host.
         self.calls.get_or_create(&Call { tool: tool.clone(), code: record.decision.to_string() }).inc();
         if let Some(Usage { fuel, wall_us, memory_bytes, at_least, .. }) = record.usage {
@@ -226,7 +226,7 @@ impl Instruments {
 
     /// Returns the tool's label, within the limit on distinct names. A called tool that does not
     /// exist has only a name made up by the model.
-    fn told_apart(&self, record: &AuditRecord) -> String {
+    fn tool_label(&self, record: &AuditRecord) -> String {
         let (Some(name), Some(_)) = (&record.tool_name, &record.component_id) else {
             return OTHERS.to_owned();
         };

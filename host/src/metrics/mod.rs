@@ -31,12 +31,12 @@ struct MetricsState {
     sandbox: Sandbox,
     registry: Registry,
     recorded: Arc<Instruments>,
-    now: Now,
+    gauges: Gauges,
 }
 
 /// Gauges, set for each scrape.
 #[derive(Default)]
-struct Now {
+struct Gauges {
     running_calls: Gauge,
     waiting_calls: Gauge,
     lending_calls: Gauge,
@@ -53,9 +53,9 @@ impl Metrics {
     pub fn new(sandbox: Sandbox) -> Self {
         let mut registry = Registry::with_prefix("tollgate");
         let recorded = Arc::new(Instruments::register(&mut registry));
-        let now = Now::register(&mut registry);
-        now.budget.set(signed(sandbox.config().memory_budget_bytes));
-        Self { inner: Arc::new(MetricsState { sandbox, registry, recorded, now }) }
+        let gauges = Gauges::register(&mut registry);
+        gauges.budget.set(signed(sandbox.config().memory_budget_bytes));
+        Self { inner: Arc::new(MetricsState { sandbox, registry, recorded, gauges }) }
     }
 
     /// Wraps a store to count the records of its audit.
@@ -67,7 +67,7 @@ impl Metrics {
     /// Returns all metrics in the OpenMetrics text format.
     #[must_use]
     pub fn text(&self, host: &Host) -> String {
-        self.inner.now.sample(&self.inner.sandbox, host);
+        self.inner.gauges.sample(&self.inner.sandbox, host);
         let mut text = String::new();
         // Writing to a string does not fail.
         let _ = encode(&mut text, &self.inner.registry);
@@ -75,21 +75,21 @@ impl Metrics {
     }
 }
 
-impl Now {
+impl Gauges {
     fn register(registry: &mut Registry) -> Self {
-        let now = Self::default();
+        let gauges = Self::default();
         let mut of = |name: &str, help: &str, gauge: &Gauge| registry.register(name, help, gauge.clone());
-        of("running_calls", "Calls that run", &now.running_calls);
-        of("waiting_calls", "Calls that wait for their turn", &now.waiting_calls);
-        of("lending_calls", "Calls that wait for a child run", &now.lending_calls);
-        of("tools", "Tools that are served", &now.tools);
-        of("refused_files", "Files that are not served", &now.refused_files);
+        of("running_calls", "Calls that run", &gauges.running_calls);
+        of("waiting_calls", "Calls that wait for their turn", &gauges.waiting_calls);
+        of("lending_calls", "Calls that wait for a child run", &gauges.lending_calls);
+        of("tools", "Tools that are served", &gauges.tools);
+        of("refused_files", "Files that are not served", &gauges.refused_files);
         let mut bytes = |name: &str, help: &str, gauge: &Gauge| {
             registry.register_with_unit(name, help, Unit::Bytes, gauge.clone());
         };
-        bytes("reserved_memory", "Wasm memory reserved for calls", &now.reserved);
-        bytes("memory_budget", "Limit on the wasm memory of all calls together", &now.budget);
-        bytes("resident_memory", "Resident memory of the process", &now.resident);
+        bytes("reserved_memory", "Wasm memory reserved for calls", &gauges.reserved);
+        bytes("memory_budget", "Limit on the wasm memory of all calls together", &gauges.budget);
+        bytes("resident_memory", "Resident memory of the process", &gauges.resident);
         now
     }
 

@@ -137,8 +137,8 @@ impl CoordinationStore for ObservedStore {
         self.store.acquire(run_id, known).await
     }
 
-    fn release(&self, run_id: &str, epoch: u64) {
-        self.store.release(run_id, epoch);
+    async fn release(&self, run_id: &str, epoch: u64) {
+        self.store.release(run_id, epoch).await;
     }
 
     async fn claim(&self, agents: &[String], limit: usize) -> Result<Vec<ClaimedRun>, StoreError> {

@@ -1,7 +1,7 @@
 //! Installs plugins into a host. If two of them define the same thing, the error names both.
 
 use super::{InstalledHooks, Parts, Plugin};
-use crate::error::HostError;
+use crate::error::{HostError, SetupError};
 use crate::gates::Gate;
 use crate::stream::Bus;
 use crate::tools::{NativePlugin, Toolbox};
@@ -30,10 +30,7 @@ pub(crate) fn install(plugins: Vec<Box<dyn Plugin>>, bus: &mut Bus) -> Result<Pl
     for plugin in plugins {
         let name = plugin.name().to_owned();
         if !name::is_id(&name) || name::is_reserved_id(&name) {
-            let shown = tollgate_agent::text::clean(&name, 100);
-            return Err(HostError::Setup(format!(
-                "the plugin's name \"{shown}\" does not fit [a-z][a-z0-9-]{{0,63}}, or is reserved (host, tollgate)"
-            )));
+            return Err(SetupError::PluginName(name).into());
         }
         let mut parts = Parts::new(&name);
         plugin.register(&mut parts);
@@ -59,7 +56,7 @@ pub(crate) fn equip(toolbox: &mut Toolbox, natives: &[NativePlugin]) -> Result<(
     for native in natives {
         let is_there = |owner: &Arc<Owner>| owner.id == native.id() && owner.kind == OwnerKind::Native;
         if !toolbox.catalog().owners().any(is_there) {
-            native.clone().install(toolbox).map_err(|e| HostError::Setup(e.to_string()))?;
+            native.clone().install(toolbox).map_err(SetupError::from)?;
         }
     }
     Ok(())
@@ -91,10 +88,13 @@ impl PartOwners {
         let mine = (plugin.to_owned(), word.to_owned());
         match self.owners.insert((kind, folded.to_owned()), mine) {
             None => Ok(()),
-            Some((other, their)) => Err(HostError::Setup(format!(
-                "the plugins \"{other}\" and \"{plugin}\" both define the {kind} \"{their}\"{}; install one of the two",
-                if their == word { String::new() } else { format!(" (\"{word}\" looks like it)") }
-            ))),
+            Some((other, name)) => Err(SetupError::PluginConflict {
+                plugins: [other, plugin.to_owned()],
+                kind,
+                name,
+                other_name: word.to_owned(),
+            }
+            .into()),
         }
     }
 }

@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use tollgate_agent::catalog::{OwnerKind, Tool};
 use tollgate_agent::code::Code;
 use tollgate_agent::hook::ModelHooked;
+use tollgate_agent::limit_places::{LimitPlaces, LimitScope};
 use tollgate_agent::message::{Message, ModelRequest};
 use tollgate_agent::outcome::{Fault, Outcome, Usage};
 use tollgate_agent::proposal::Proposal;
@@ -38,13 +39,13 @@ pub(super) struct ModelResources {
 }
 
 /// Asks the model and streams its output to the run's clients.
-pub(super) async fn ask(lent: ModelResources, request: ModelRequest, ask: u32) -> Input {
-    let span = spans::model(lent.model.name(), ask);
-    reply(lent, request, ask).instrument(span).await
+pub(super) async fn ask(resources: ModelResources, request: ModelRequest, ask: u32) -> Input {
+    let span = spans::model(resources.model.name(), ask);
+    reply(resources, request, ask).instrument(span).await
 }
 
-async fn reply(lent: ModelResources, mut request: ModelRequest, ask: u32) -> Input {
-    let ModelResources { model, memory_budget, replies, publisher } = lent;
+async fn reply(resources: ModelResources, mut request: ModelRequest, ask: u32) -> Input {
+    let ModelResources { model, memory_budget, replies, publisher } = resources;
     let memory = ReservedReply::new(&memory_budget);
     request.memory = Some(Arc::clone(&memory) as Arc<dyn ReplyMemory>);
     let mut tell = |delta| {
@@ -80,17 +81,17 @@ fn failed(ask: u32, error: String) -> Input {
 /// Asks the model with the hooks before and after it.
 pub(super) async fn ask_with_hooks(
     scene: HookContext,
-    lent: ModelResources,
+    resources: ModelResources,
     request: ModelRequest,
     number: u32,
 ) -> Input {
-    let publisher = lent.publisher.clone();
+    let publisher = resources.publisher.clone();
     let mut hooked = ModelHooked::default();
     let (request, supplied) = scene.before_model(request, number, &mut hooked).await;
     let was_told = supplied.is_none();
     let replied = match supplied {
         Some(reply) => Input::Replied { ask: number, reply, hooked: None },
-        None => ask(lent, request, number).await,
+        None => ask(resources, request, number).await,
     };
     let reply = match replied {
         Input::Replied { reply, .. } => reply,
@@ -133,7 +134,7 @@ pub(super) struct AttemptTask {
     pub(super) store: Arc<dyn Store>,
     pub(super) spec: Arc<RunSpec>,
     pub(super) execution: Execution,
-    pub(super) lent: AttemptResources,
+    pub(super) resources: AttemptResources,
     pub(super) cancel: CancellationToken,
     pub(super) clock: RunClock,
 }
@@ -160,15 +161,15 @@ impl AttemptTask {
             },
         };
         if let Some(memory) = ended.memory {
-            self.lent.outcomes.hold(memory);
+            self.resources.outcomes.hold(memory);
         }
         if !ended.denied.is_empty() {
             note_refusals(self.store.as_ref(), &self.spec, permit, &ended.denied).await;
-            self.lent.reports.denied(ended.denied);
+            self.resources.reports.denied(ended.denied);
         }
-        self.lent.reports.console(ended.console);
+        self.resources.reports.console(ended.console);
         let usage = Usage { dropped_reports: ended.dropped_reports, ..ended.usage };
-        let outcome = match &self.lent.children {
+        let outcome = match &self.resources.children {
             Some(children) if children.broke() => another_child(name).into(),
             _ => ended.outcome,
         };
@@ -186,7 +187,7 @@ impl AttemptTask {
     /// call's time stands still while it waits for child runs.
     async fn within_the_call(&self, attempt: impl Future<Output = Attempt>) -> Attempt {
         let until_ms = self.execution.until_ms;
-        if until_ms == 0 || self.lent.children.is_some() {
+        if until_ms == 0 || self.resources.children.is_some() {
             return attempt.await;
         }
         let left = Duration::from_millis(until_ms.saturating_sub(self.clock.now_ms())) + LATE;
@@ -200,13 +201,15 @@ impl AttemptTask {
     /// waiting for its turn.
     fn late(&self) -> Fault {
         let Execution { permit, timeout_ms, until_ms, .. } = &self.execution;
-        let is_over = *until_ms > 0 && self.lent.children.is_none() && self.clock.now_ms() >= *until_ms;
+        let places = self.toolbox.catalog().limit_places();
+        let is_over = *until_ms > 0 && self.resources.children.is_none() && self.clock.now_ms() >= *until_ms;
         match is_over {
             true => {
                 let ceiling_ms = self.spec.limits.timeout_ceiling_ms;
-                past_limit(&permit.tool().descriptor.name, "timeout_ceiling_ms", ceiling_ms, "[limits]")
+                let place = places.of(LimitScope::Host);
+                past_limit(&permit.tool().descriptor.name, "timeout_ceiling_ms", ceiling_ms, &place)
             }
-            false => timed_out(permit.tool(), *timeout_ms),
+            false => timed_out(permit.tool(), *timeout_ms, places),
         }
     }
 
@@ -233,7 +236,7 @@ impl AttemptTask {
     }
 
     fn request(&self) -> AttemptRequest<'_> {
-        let Self { toolbox, spec, execution, lent, cancel, .. } = self;
+        let Self { toolbox, spec, execution, resources, cancel, .. } = self;
         let call = CallContext {
             permit: &execution.permit,
             identity: &spec.identity,
@@ -244,14 +247,14 @@ impl AttemptTask {
             resume: execution.resume.as_deref(),
             timeout: self.timeout(),
             replay: None,
-            reports: Arc::clone(&lent.reports) as Arc<dyn ReportSink>,
-            children: match &lent.children {
+            reports: Arc::clone(&resources.reports) as Arc<dyn ReportSink>,
+            children: match &resources.children {
                 Some(children) => Arc::clone(children) as Arc<dyn ChildRunner>,
                 None => Arc::new(()),
             },
             cancel,
         };
-        AttemptRequest { call, history: lent.history.clone() }
+        AttemptRequest { call, history: resources.history.clone() }
     }
 }
 
@@ -325,14 +328,14 @@ fn lost(fault: Fault) -> Attempt {
 }
 
 /// Returns the fault of an attempt that took longer than its timeout.
-pub(super) fn timed_out(tool: &Tool, timeout_ms: u32) -> Fault {
+pub(super) fn timed_out(tool: &Tool, timeout_ms: u32, places: &'static LimitPlaces) -> Fault {
     let (name, owner) = (&tool.descriptor.name, &tool.owner);
-    let place = match owner.kind {
-        OwnerKind::Component => format!("[limits] or [tools.{name}.limits]"),
-        OwnerKind::Mcp => format!("[mcp.{}]", owner.id),
-        OwnerKind::Native | OwnerKind::Agent => "[limits]".to_owned(),
+    let scope = match owner.kind {
+        OwnerKind::Component => LimitScope::Attempt(name),
+        OwnerKind::Mcp => LimitScope::Server(&owner.id),
+        OwnerKind::Native | OwnerKind::Agent => LimitScope::Host,
     };
-    past_limit(name, "timeout_ms", timeout_ms, &place)
+    past_limit(name, "timeout_ms", timeout_ms, &places.of(scope))
 }
 
 fn past_limit(tool_name: &str, key: &str, limit_ms: u32, place: &str) -> Fault {
@@ -340,8 +343,8 @@ fn past_limit(tool_name: &str, key: &str, limit_ms: u32, place: &str) -> Fault {
     Fault::new(
         Code::TimedOut,
         format!(
-            "Tool '{tool_name}' timed out after {after}: its limit is {key} = {limit_ms}. An operator can raise it \
-             in tollgate.toml, under {place}."
+            "Tool '{tool_name}' timed out after {after}: its limit is {key} = {limit_ms}. An operator can raise \
+             it{place}."
         ),
     )
 }

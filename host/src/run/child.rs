@@ -58,19 +58,19 @@ pub(crate) struct ChildForwarder {
 
 impl ChildForwarder {
     /// Forwards one update of the child. For a silent child, drops its text.
-    pub(crate) fn send(&self, told: RunUpdate) {
-        if let RunUpdate::Live(transient) = &told
+    pub(crate) fn send(&self, update: RunUpdate) {
+        if let RunUpdate::Live(transient) = &update
             && self.streaming != Streaming::Silent
             && let Some(text) = transient.piece.text()
         {
             self.reports.offer(Report::Output(text.to_owned()));
         }
-        let told = match self.streaming {
-            Streaming::Silent => redact_text(told),
-            Streaming::Passthrough | Streaming::PassthroughRawErrors => Some(told),
+        let update = match self.streaming {
+            Streaming::Silent => redact_text(update),
+            Streaming::Passthrough | Streaming::PassthroughRawErrors => Some(update),
         };
-        if let Some(told) = told {
-            self.parent.forward_child(&self.place, told);
+        if let Some(update) = update {
+            self.parent.forward_child(&self.place, update);
         }
     }
 

@@ -66,7 +66,7 @@ impl Driver {
     }
 
     /// Returns the run's resources that an attempt may use.
-    pub(super) fn lend(&mut self, execution: &Execution) -> AttemptResources {
+    pub(super) fn attempt_resources(&mut self, execution: &Execution) -> AttemptResources {
         let reports = Arc::new(CallReports {
             publisher: self.parts.publisher.clone(),
             call_id: execution.permit.call_id().clone(),

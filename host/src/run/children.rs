@@ -135,7 +135,7 @@ impl Children {
             live.waiting.push(ask.reply);
             return None;
         }
-        let told = ChildForwarder {
+        let updates = ChildForwarder {
             parent: publisher.clone(),
             place: place.clone(),
             agent_id: ask.request.agent_id.clone(),
@@ -143,7 +143,7 @@ impl Children {
             reports: ask.reports,
         };
         let (host, cancel) = (Arc::clone(host), start.cancel.clone());
-        let task = tokio::spawn(host.run_child(start, told));
+        let task = tokio::spawn(host.run_child(start, updates));
         let end = async move {
             let ran = match task.await {
                 Ok(Ok(ran)) => ran,

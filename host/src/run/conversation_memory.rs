@@ -65,9 +65,9 @@ impl ReplyMemory for ReservedReply {
         grow(&mut self.held(), &self.budget, bytes).then_some(()).ok_or_else(|| {
             format!(
                 "overloaded: the host has no memory for the model's reply, which takes at least {bytes} bytes; the \
-                 limit is memory_budget_bytes = {}, of all runs and calls together, which an operator can raise in \
-                 tollgate.toml, under [limits]",
-                self.budget.total_bytes()
+                 limit is memory_budget_bytes = {}, of all runs and calls together, which an operator can raise{}",
+                self.budget.total_bytes(),
+                self.budget.place()
             )
         })
     }
@@ -190,18 +190,17 @@ impl CountedAnswers {
 
 impl NoAnswerMemory {
     fn words(self, budget: &MemoryBudget) -> String {
-        let total = budget.total_bytes();
+        let (total, place) = (budget.total_bytes(), budget.place());
         match self {
             Self::TooLong(bytes) => format!(
                 "overloaded: the answers to calls in this run's conversation have {bytes} bytes, and one run may keep \
-                 {} of them, one part in {ANSWERS_PART} of memory_budget_bytes = {total}, which an operator can raise \
-                 in tollgate.toml, under [limits]",
+                 {} of them, one part in {ANSWERS_PART} of memory_budget_bytes = {total}, which an operator can raise{place}",
                 total / ANSWERS_PART
             ),
             Self::Busy(bytes) => format!(
                 "overloaded: the host has no memory for the answers to calls in this run's conversation, which have \
                  {bytes} bytes; the limit is memory_budget_bytes = {total}, of all runs and calls together, which an \
-                 operator can raise in tollgate.toml, under [limits]"
+                 operator can raise{place}"
             ),
         }
     }

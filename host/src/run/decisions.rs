@@ -80,8 +80,9 @@ impl Driver {
         let tool = self.parts.toolbox.catalog().tool(&call.tool_name)?;
         let timeout_ms = self.run.spec().limits.attempt_timeout_ms(&tool.descriptor.execution);
         let timeout = Duration::from_millis(u64::from(timeout_ms));
-        let fault =
-            attempt::timed_out(tool, timeout_ms).with_detail("checking what it returned took too long");
+        let places = self.parts.toolbox.catalog().limit_places();
+        let fault = attempt::timed_out(tool, timeout_ms, places)
+            .with_detail("checking what it returned took too long");
         let late = Input::Attempted {
             call_id: call_id.clone(),
             attempt: *attempt,

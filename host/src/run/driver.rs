@@ -8,12 +8,12 @@ use super::commit::{UnrecordedEffects, durability, may_wait, started, written_ke
 use super::components::components_of;
 use super::conversation_memory::{AnswerMemory, ConversationMemory};
 use super::gate_round::{GateRound, ask_own_gate};
-use super::held_turn::{HeldTurn, TimedTurn};
 use super::hooks::HookContext;
 use super::lease::RunLease;
 use super::parts::RunParts;
 use super::recent_changes::RecentChanges;
 use super::services::RunStops;
+use super::turn_keeper::{TimedTurn, TurnKeeper};
 use super::work::{Work, on_its_own};
 use super::{RunEnd, RunError, UnrecordedEffect, spans};
 use crate::blocking::aside_if;
@@ -94,7 +94,7 @@ pub(crate) struct Driver {
     /// Receives decisions while the run is at work.
     pub(super) inbox: Inbox,
     /// The turn to commit, kept while a call runs again after a conflict.
-    held_turn: HeldTurn,
+    turn_keeper: TurnKeeper,
     /// Held until the run rests.
     lease: Option<RunLease>,
 }
@@ -124,7 +124,7 @@ impl Driver {
             last_call: None,
             end_text: String::new(),
             unrecorded: UnrecordedEffect::Unknown,
-            held_turn: HeldTurn::default(),
+            turn_keeper: TurnKeeper::default(),
             lease: None,
         })
     }
@@ -149,8 +149,8 @@ impl Driver {
         self
     }
 
-    /// Takes the first input and commits what follows from it. [`drive_on`](Self::drive_on)
-    /// continues from there.
+    /// Takes the first input and commits what follows from it. [`drive`](Self::drive) continues from
+    /// there.
     ///
     /// # Errors
     /// Nothing was committed: the store failed, another process drives the run, or another run of
@@ -161,15 +161,9 @@ impl Driver {
         self.try_step(first).instrument(span).await
     }
 
-    /// Drives on a run that has [begun](Self::begin).
-    pub(crate) async fn drive_on(mut self: Box<Self>) -> Result<RunEnd, RunError> {
-        self.run_to_rest(None).await?;
-        Ok(self.end())
-    }
-
-    /// Drives the run from this input.
-    pub(crate) async fn drive(mut self: Box<Self>, first: Input) -> Result<RunEnd, RunError> {
-        self.run_to_rest(Some(first)).await?;
+    /// Drives the run, from this input unless it has [begun](Self::begin).
+    pub(crate) async fn drive(mut self: Box<Self>, first: Option<Input>) -> Result<RunEnd, RunError> {
+        self.run_to_rest(first).await?;
         Ok(self.end())
     }
 
@@ -282,7 +276,7 @@ impl Driver {
             Input::Attempted { call_id, .. } => UnrecordedEffects::of_tools(self.ran_for_good(call_id)),
             _ => UnrecordedEffects::default(),
         };
-        let (mut turn, mut rewriting) = (self.held_turn.take(), None);
+        let (mut turn, mut rewriting) = (self.turn_keeper.take(), None);
         let long_values = if turn.is_none() { self.long_values(&input) } else { BTreeSet::new() };
         if !long_values.is_empty() {
             match Arc::clone(&self.parts.services.long_values).try_acquire_owned() {
@@ -335,7 +329,7 @@ impl Driver {
     fn keep_turn(&self, turn: Option<TimedTurn>) {
         let runs_again = self.run.calls().iter().any(|call| call.attempts > 0 && call.end().is_none());
         if let Some(turn) = turn.filter(|turn| turn.is_kept && runs_again && !self.rests()) {
-            self.held_turn.keep(turn);
+            self.turn_keeper.keep(turn);
         }
     }
 
@@ -497,7 +491,7 @@ impl Driver {
                         spec: Arc::clone(self.run.spec()),
                         cancel: cancel.clone(),
                         clock: self.clock,
-                        lent: self.lend(&execution),
+                        resources: self.attempt_resources(&execution),
                         execution,
                     };
                     Box::pin(async move { trying.run().instrument(span).await })

@@ -37,7 +37,7 @@ impl HookSet {
     }
 
     /// Returns whether any hook runs before or after turns of the model.
-    pub(super) fn hears_models(&self) -> bool {
+    pub(super) fn has_model_hooks(&self) -> bool {
         self.at(|points| points.before_model || points.after_model).next().is_some()
     }
 

@@ -2,7 +2,9 @@
 
 use super::services::{RunHost, RunStops};
 use crate::store::Store;
+use futures::FutureExt as _;
 use std::sync::Arc;
+use tokio::runtime::Handle;
 
 /// The lease on a run that this process drives. If it is dropped before the run rests, the store
 /// is notified that the run is free. Otherwise, the run would seem active for as long as this
@@ -45,8 +47,16 @@ impl Drop for RunLease {
         if self.is_known {
             self.host.drives_no_longer(&self.run_id, self.epoch);
         }
-        if !self.rests {
-            self.store.release(&self.run_id, self.epoch);
+        if self.rests {
+            return;
+        }
+        let (store, run_id, epoch) = (Arc::clone(&self.store), Arc::clone(&self.run_id), self.epoch);
+        let mut release = Box::pin(async move { store.release(&run_id, epoch).await });
+        // Stores that only note the release are done at once, so that `flush` waits for it.
+        if release.as_mut().now_or_never().is_none()
+            && let Ok(runtime) = Handle::try_current()
+        {
+            runtime.spawn(release);
         }
     }
 }

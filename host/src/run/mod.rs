@@ -14,7 +14,6 @@ mod conversation_memory;
 mod decisions;
 mod driver;
 mod gate_round;
-mod held_turn;
 mod hooks;
 mod lease;
 mod model_turn;
@@ -25,6 +24,7 @@ mod room;
 mod services;
 mod spans;
 mod thread_locks;
+mod turn_keeper;
 mod waiting;
 mod work;
 

@@ -53,31 +53,31 @@ impl Driver {
         let request = self.request();
         let store = Arc::clone(&self.parts.services.store);
         let model = self.parts.services.model_of(&self.run.spec().identity.agent_id);
-        let lent = model.map(|model| ModelResources {
+        let resources = model.map(|model| ModelResources {
             model,
             memory_budget: self.parts.services.memory_budget.clone(),
             replies: self.replies.clone(),
             publisher: self.parts.publisher.clone(),
         });
-        match lent {
-            Some(lent) if self.parts.services.hooks.hears_models() => {
+        match resources {
+            Some(resources) if self.parts.services.hooks.has_model_hooks() => {
                 let scene =
                     HookContext::new(&self.parts.services.hooks, self.parts.toolbox.catalog(), &self.run);
                 Box::pin(async move {
-                    if let Err(error) = until_ready(&answers, &lent.memory_budget, &*store).await {
+                    if let Err(error) = until_ready(&answers, &resources.memory_budget, &*store).await {
                         return Input::ModelFailed { ask: number, error };
                     }
-                    ask_with_hooks(scene, lent, request, number).await
+                    ask_with_hooks(scene, resources, request, number).await
                 })
             }
-            Some(lent) => Box::pin(async move {
-                if let Err(error) = until_ready(&answers, &lent.memory_budget, &*store).await {
+            Some(resources) => Box::pin(async move {
+                if let Err(error) = until_ready(&answers, &resources.memory_budget, &*store).await {
                     return Input::ModelFailed { ask: number, error };
                 }
-                ask(lent, request, number).await
+                ask(resources, request, number).await
             }),
             None => {
-                let error = "the agent has no model; add [model] to tollgate.toml".to_owned();
+                let error = "the agent has no model; configure one for it".to_owned();
                 Box::pin(std::future::ready(Input::ModelFailed { ask: number, error }))
             }
         }

@@ -55,7 +55,7 @@ impl Driver {
                     return Input::Replied { ask, reply, hooked };
                 }
                 if bytes > budget.total_bytes() / REPLY_PART {
-                    return Input::ModelFailed { ask, error: too_large(bytes, budget.total_bytes()) };
+                    return Input::ModelFailed { ask, error: too_large(bytes, budget) };
                 }
                 match self.reserved(bytes).await {
                     Err(_) => Input::WallTimeUp,
@@ -119,11 +119,11 @@ fn parsed_bytes(arguments: &str) -> u64 {
     if measure.nodes > json::MAX_NODES { arguments.len() as u64 } else { measure.parsed_bytes }
 }
 
-fn too_large(bytes: u64, total_bytes: u64) -> String {
+fn too_large(bytes: u64, budget: &MemoryBudget) -> String {
+    let (total_bytes, place) = (budget.total_bytes(), budget.place());
     format!(
         "overloaded: reading the arguments of the model's calls would take {bytes} bytes; one reply may use a \
-         quarter of memory_budget_bytes = {total_bytes}, which an operator can raise in tollgate.toml, under \
-         [limits]"
+         quarter of memory_budget_bytes = {total_bytes}, which an operator can raise{place}"
     )
 }
 
@@ -132,7 +132,7 @@ pub(crate) fn no_memory(what: &str, tool_name: &str, budget: &MemoryBudget) -> F
     let (name, total_bytes) = (tollgate_agent::text::clean(tool_name, 100), budget.total_bytes());
     let message = format!("The host has no memory to read {what} for '{name}' now. Try again later.");
     Fault::new(Code::Overloaded, message).with_detail(format!(
-        "the limit is memory_budget_bytes = {total_bytes}, of all calls together; an operator can raise it in \
-         tollgate.toml, under [limits]"
+        "the limit is memory_budget_bytes = {total_bytes}, of all calls together; an operator can raise it{}",
+        budget.place()
     ))
 }

@@ -328,11 +328,11 @@ impl Hub {
 
     /// Passes on an update of a child. Transient updates are dropped if the reader is slow; the
     /// child is never delayed.
-    pub(super) fn forward_child(&self, (call_id, ordinal): &ChildPlace, told: RunUpdate) {
-        let (is_transient, bytes) = (told.is_transient(), told.transient_bytes());
+    pub(super) fn forward_child(&self, (call_id, ordinal): &ChildPlace, update: RunUpdate) {
+        let (is_transient, bytes) = (update.is_transient(), update.transient_bytes());
         let (run_id, call_id) = (Arc::clone(&self.run_id), call_id.clone());
-        let told = ChildUpdate { run_id, call_id, ordinal: *ordinal, child: Box::new(told) };
-        let told = QueuedUpdate::Other(Arc::new(RunUpdate::Child(told)));
+        let update = ChildUpdate { run_id, call_id, ordinal: *ordinal, child: Box::new(update) };
+        let update = QueuedUpdate::Other(Arc::new(RunUpdate::Child(update)));
         for client in &*self.clients.lock().unwrap_or_else(PoisonError::into_inner) {
             if is_transient {
                 if !client.waiting.has_room() {
@@ -340,7 +340,7 @@ impl Hub {
                 }
                 client.waiting.add(bytes);
             }
-            let _ = client.events.send(told.clone());
+            let _ = client.events.send(update.clone());
         }
     }
 
@@ -357,12 +357,12 @@ impl Hub {
             return false;
         }
         let index = self.index.fetch_add(1, Ordering::Relaxed) + 1;
-        let told = RunUpdate::Live(self.live(piece, index));
-        let bytes = told.transient_bytes();
-        let told = QueuedUpdate::Other(Arc::new(told));
+        let update = RunUpdate::Live(self.live(piece, index));
+        let bytes = update.transient_bytes();
+        let update = QueuedUpdate::Other(Arc::new(update));
         for client in ready {
             client.waiting.add(bytes);
-            let _ = client.events.send(told.clone());
+            let _ = client.events.send(update.clone());
         }
         true
     }
@@ -444,8 +444,8 @@ impl EventStream {
                         continue;
                     }
                 }
-                Poll::Ready(Some(QueuedUpdate::Other(told))) if told.is_transient() => {
-                    live.waiting.remove(told.transient_bytes());
+                Poll::Ready(Some(QueuedUpdate::Other(update))) if update.is_transient() => {
+                    live.waiting.remove(update.transient_bytes());
                 }
                 _ => {}
             }

@@ -42,8 +42,8 @@ impl Publisher {
         if !self.is_heard() {
             return;
         }
-        let told = |event: &StoredEvent| self.bus.visible().of(Arc::new(event.clone()));
-        let events: Vec<_> = events.iter().map(told).collect();
+        let visible = |event: &StoredEvent| self.bus.visible().of(Arc::new(event.clone()));
+        let events: Vec<_> = events.iter().map(visible).collect();
         if let Some(hub) = &self.hub {
             hub.publish_stored(&events);
         }
@@ -51,9 +51,9 @@ impl Publisher {
     }
 
     /// Forwards an update of a child to clients. Subscribers receive it from the child itself.
-    pub(crate) fn forward_child(&self, place: &ChildPlace, told: RunUpdate) {
+    pub(crate) fn forward_child(&self, place: &ChildPlace, update: RunUpdate) {
         if let Some(hub) = &self.hub {
-            hub.forward_child(place, told);
+            hub.forward_child(place, update);
         }
     }
 

@@ -43,7 +43,7 @@ impl RunUpdate {
         match self {
             RunUpdate::Stored(_) => false,
             RunUpdate::Live(_) => true,
-            RunUpdate::Child(told) => told.child.is_transient(),
+            RunUpdate::Child(update) => update.child.is_transient(),
         }
     }
 
@@ -51,8 +51,8 @@ impl RunUpdate {
     pub(super) fn transient_bytes(&self) -> usize {
         match self {
             RunUpdate::Stored(_) => 0,
-            RunUpdate::Live(told) => told.piece.bytes(),
-            RunUpdate::Child(told) => told.child.transient_bytes(),
+            RunUpdate::Live(update) => update.piece.bytes(),
+            RunUpdate::Child(update) => update.child.transient_bytes(),
         }
     }
 }
@@ -155,17 +155,17 @@ impl LiveContent {
 
 /// Returns the update without the words of the run's model and user; `None` if nothing else is
 /// left.
-pub(crate) fn redact_text(told: RunUpdate) -> Option<RunUpdate> {
-    match told {
+pub(crate) fn redact_text(update: RunUpdate) -> Option<RunUpdate> {
+    match update {
         RunUpdate::Live(LiveUpdate {
             piece:
                 LiveContent::TextDelta { .. } | LiveContent::TextSoFar { .. } | LiveContent::ReasoningDelta { .. },
             ..
         }) => None,
-        RunUpdate::Live(_) => Some(told),
-        RunUpdate::Child(told) => {
-            let child = Box::new(redact_text(*told.child)?);
-            Some(RunUpdate::Child(ChildUpdate { child, ..told }))
+        RunUpdate::Live(_) => Some(update),
+        RunUpdate::Child(update) => {
+            let child = Box::new(redact_text(*update.child)?);
+            Some(RunUpdate::Child(ChildUpdate { child, ..update }))
         }
         RunUpdate::Stored(numbered) => {
             let event = match &numbered.event {

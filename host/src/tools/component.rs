@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tollgate_agent::catalog::Tool;
 use tollgate_agent::code::Code;
+use tollgate_agent::limit_places::{LimitPlaces, LimitScope};
 use tollgate_agent::outcome::Fault;
 use tollgate_agent::proposal::Arguments;
 use tollgate_sandbox::{CallLimit, Component, FileAccess, Grants, Limits, Power};
@@ -68,7 +69,7 @@ impl Runner for ComponentRunner {
                 biased;
                 place = places.take(call.timeout) => match place {
                     Some(place) => Some(place),
-                    None => return Attempt::unstarted(too_many(name, places)),
+                    None => return Attempt::unstarted(too_many(name, places, self.component.limit_places())),
                 },
                 () = call.cancel.cancelled() => {
                     return Attempt::unstarted(Fault::new(Code::Cancelled, "The call was cancelled."));
@@ -97,7 +98,7 @@ impl Runner for ComponentRunner {
     }
 }
 
-fn too_many(tool_name: &str, places: &CallLimit) -> Fault {
+fn too_many(tool_name: &str, places: &CallLimit, limit_places: &'static LimitPlaces) -> Fault {
     Fault::new(
         Code::Overloaded,
         format!(
@@ -105,9 +106,9 @@ fn too_many(tool_name: &str, places: &CallLimit) -> Fault {
         ),
     )
     .with_detail(format!(
-        "its limit is concurrent_calls = {}; an operator can raise it in tollgate.toml, under \
-         [tools.{tool_name}.limits]. Of those beyond, waiting_calls = {} of [limits] may wait",
+        "its limit is concurrent_calls = {}, and waiting_calls = {} more may wait; an operator can raise it{}",
         places.permits(),
-        places.max_waiting()
+        places.max_waiting(),
+        limit_places.of(LimitScope::Tool(tool_name))
     ))
 }

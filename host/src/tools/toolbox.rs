@@ -11,6 +11,7 @@ use std::sync::Arc;
 use tollgate_agent::catalog::{Catalog, CatalogGrants, HOST_ID, Natives, Owner, PreparedComponent};
 use tollgate_agent::descriptor::{ComponentDescriptor, DescriptorError};
 use tollgate_agent::hook::HookPoints;
+use tollgate_agent::limit_places::LimitPlaces;
 use tollgate_agent::outcome::ActionGrants;
 use tollgate_agent::run::KnownAgent;
 
@@ -120,6 +121,11 @@ impl Toolbox {
     /// Sets the maximum size of one component's state in one thread, in bytes.
     pub(crate) fn set_thread_state_bytes(&mut self, bytes: usize) {
         Arc::make_mut(&mut self.catalog).set_thread_state_bytes(bytes);
+    }
+
+    /// Sets the places where an operator changes limits, which messages about limits name.
+    pub(crate) fn set_limit_places(&mut self, places: &'static LimitPlaces) {
+        Arc::make_mut(&mut self.catalog).set_limit_places(places);
     }
 
     /// Adds a plugin with all its tools, possibly none, or nothing of it.

@@ -21,9 +21,9 @@ pub trait CoordinationStore: Send + Sync {
 
     /// Records that this process stopped driving a run in this epoch before the run came to rest,
     /// because the host failed. Another process may then resume it. A later commit of the same
-    /// epoch takes it up again. The release may be stored later;
-    /// [`flush`](super::RunStore::flush) waits for it.
-    fn release(&self, run_id: &str, epoch: u64);
+    /// epoch takes it up again. The release may be stored after
+    /// this returns; [`flush`](super::RunStore::flush) waits for it.
+    async fn release(&self, run_id: &str, epoch: u64);
 
     /// Acquires up to `limit` runs that no living process drives and that can go on: queued and
     /// interrupted ones, and waiting ones to which a command was sent. Runs of prompts are claimed

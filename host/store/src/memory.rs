@@ -367,7 +367,7 @@ impl CoordinationStore for MemoryStore {
         Ok(epoch)
     }
 
-    fn release(&self, run_id: &str, epoch: u64) {
+    async fn release(&self, run_id: &str, epoch: u64) {
         let mut tables = self.tables();
         if let Some((run_id, run)) = tables.runs.get_key_value(run_id)
             && run.epoch == epoch
@@ -392,7 +392,7 @@ impl CoordinationStore for MemoryStore {
                 other.kind != "prompt" || other.thread_id != run.thread_id || other.run_id >= run.run_id
             };
             let has_commands = || tables.inbox.get(run.run_id.as_str()).is_some_and(|sent| !sent.is_empty());
-            !run.at_work
+            !run.is_driven
                 && !tables.held.contains(run.run_id.as_str())
                 && (run.status == "running" || has_commands())
                 && (run.kind != "prompt" || (agents.contains(&run.agent_id) && open.iter().all(is_first)))
@@ -478,7 +478,7 @@ fn summarize(log: &RunRow, left: &HashSet<Arc<str>>) -> Option<RunSummary> {
         events: last.number,
         started_at_ms: first.at_ms,
         updated_at_ms: last.at_ms,
-        at_work: status == "running" && !left.contains(&first.run_id),
+        is_driven: status == "running" && !left.contains(&first.run_id),
         queued: log.epoch == 0,
         owner: None,
     })

@@ -110,7 +110,8 @@ pub struct RunSummary {
     /// When its last event was committed, in milliseconds since the Unix epoch.
     pub updated_at_ms: u64,
     /// Whether a living process drives it. A run that is `running` without one was interrupted.
-    pub at_work: bool,
+    #[serde(rename = "at_work")]
+    pub is_driven: bool,
     /// Whether it waits for a host to claim it for the first time.
     pub queued: bool,
     /// The host that drives it, in a store whose hosts have names.
@@ -125,7 +126,7 @@ impl RunSummary {
     pub fn shown_status(&self) -> &str {
         match self.status.as_str() {
             "running" if self.queued => "queued",
-            "running" if !self.at_work => "interrupted",
+            "running" if !self.is_driven => "interrupted",
             status => status,
         }
     }
@@ -264,7 +265,7 @@ mod tests {
 
     #[test]
     fn the_status_of_a_run_without_a_driver_says_so() {
-        let run = |status: &str, at_work, queued| RunSummary {
+        let run = |status: &str, is_driven, queued| RunSummary {
             run_id: "r".to_owned(),
             thread_id: "t".to_owned(),
             agent_id: "a".to_owned(),
@@ -274,19 +275,25 @@ mod tests {
             events: 1,
             started_at_ms: 0,
             updated_at_ms: 0,
-            at_work,
+            is_driven,
             queued,
             owner: None,
         };
-        for (status, at_work, queued, shown) in [
+        for (status, is_driven, queued, shown) in [
             ("running", true, false, "running"),
             ("running", false, false, "interrupted"),
             ("running", false, true, "queued"),
             ("waiting", false, false, "waiting"),
             ("completed", false, false, "completed"),
         ] {
-            assert_eq!(run(status, at_work, queued).shown_status(), shown);
+            assert_eq!(run(status, is_driven, queued).shown_status(), shown);
         }
+        let listed = serde_json::to_value(run("running", true, false)).ok();
+        assert_eq!(
+            listed.map(|listed| listed["at_work"].clone()),
+            Some(true.into()),
+            "its name in lists stays"
+        );
     }
 
     #[test]

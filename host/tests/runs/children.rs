@@ -12,7 +12,7 @@ use tollgate::models::{ScriptedModel, ScriptedTurn};
 use tollgate::run::{LiveContent, RunEnd, RunUpdate};
 use tollgate::store::RunFilter;
 use tollgate::tools::{NativePlugin, NativeTool, Report, ToolCall};
-use tollgate::{Agent, CallRequest, Host, HostBuilder, HostError, RunRequest};
+use tollgate::{Agent, CallRequest, Host, HostBuilder, HostError, RequestRefusal, RunRequest};
 use tollgate_agent::child::{ChildError, ChildRequest, ChildStatus};
 use tollgate_agent::descriptor::{ExecutionPolicy, ToolDescriptor};
 use tollgate_agent::outcome::{Action, ActionGrants, Fault, ToolOutput, ToolResult};
@@ -173,7 +173,7 @@ with_each_store! {
         let front = agent("default", vec![ScriptedTurn::text("All is sent.")]);
         let next = builder(&store, vec![scout, front]).build().unwrap();
         let direct = next.decide(&child.run_id, decision("d0", &child.call_id, json!({"ok": true}))).await;
-        assert!(matches!(direct, Err(HostError::Refused(_))), "only through the parent: {direct:?}");
+        assert!(matches!(direct, Err(HostError::Refused(RequestRefusal::BelongsToCall { .. }))), "only through the parent: {direct:?}");
         let handle = next.decide(&waiting.run_id, decision("d1", &asked.call_id, json!({"ok": true}))).await.unwrap();
         let end = handle.wait().await.unwrap();
         assert_eq!((end.status.clone(), end.text.as_str()), (Some(RunStatus::Completed), "All is sent."));

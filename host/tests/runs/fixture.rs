@@ -93,7 +93,7 @@ async fn what_waits_in_a_store_of_an_earlier_release_is_decided() {
         assert_eq!(end.code(), None, "{name}");
 
         let left = run_of(&store, "left").await;
-        assert!(!left.at_work, "{name}");
+        assert!(!left.is_driven, "{name}");
         let end = host.recover(&left.run_id).await.unwrap().wait().await.unwrap();
         assert_eq!(end.text, "Gone on.", "{name}");
         assert_eq!(end.last_call.unwrap().end.code(), Some(Code::Interrupted), "{name}");

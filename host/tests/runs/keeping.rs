@@ -379,7 +379,7 @@ async fn z3_a_conversation_that_would_take_half_of_the_memory_is_not_read() {
     };
     let next = || RunRequest::new("default", "Go on.").on_thread("long");
     let (little, enough) = (MemoryBudget::new(8 << 20), MemoryBudget::new(16 << 20));
-    let Err(HostError::Overloaded(words)) = with(little.clone()).run(next()).await else {
+    let Err(HostError::Overloaded { message: words, .. }) = with(little.clone()).run(next()).await else {
         panic!("it was read")
     };
     assert!(words.contains("begin a new thread, or raise memory_budget_bytes"), "{words}");
@@ -410,7 +410,7 @@ async fn z3_a_whole_record_is_read_only_if_there_is_memory_for_it() {
     drop(memory);
     let held = budget.try_reserve(6 << 20).unwrap();
     for refused in [host.room_for_record(&large).await.err(), host.replay(&large, None).await.err()] {
-        let Some(HostError::Overloaded(words)) = refused else { panic!("{refused:?}") };
+        let Some(HostError::Overloaded { message: words, .. }) = refused else { panic!("{refused:?}") };
         assert!(words.contains("memory_budget_bytes = 8388608"), "{words}");
     }
     drop(held);

@@ -269,6 +269,7 @@ fn r1_a_tool_whose_name_is_taken_is_refused_with_the_names_of_both() {
         (Host::builder().tool(tool("mine", "search_history")), "search_history", "reserved"),
     ] {
         let Err(HostError::Setup(why)) = builder.build() else { panic!("{one} and {other} were both taken") };
+        let why = why.to_string();
         assert!(why.contains(one) && why.contains(other), "{why}");
     }
 }

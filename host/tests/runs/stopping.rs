@@ -133,7 +133,9 @@ async fn z3_a_run_continues_only_if_there_is_memory_for_the_long_replies_in_its_
     let next = with(vec![ScriptedTurn::text("Done.")]);
     let decided = || decision("d", &end.waiting[0].call_id, json!({"ok": true}));
     let held = budget.try_reserve(13 << 20).unwrap();
-    let Err(HostError::Overloaded(words)) = next.decide(&end.run_id, decided()).await else {
+    let Err(HostError::Overloaded { message: words, memory_budget_bytes: 16_777_216 }) =
+        next.decide(&end.run_id, decided()).await
+    else {
         panic!("it was continued")
     };
     assert!(words.contains("long replies") && words.contains("memory_budget_bytes = 16777216"), "{words}");
@@ -201,7 +203,7 @@ async fn z3_a_run_keeps_the_answers_to_its_calls_only_while_it_has_memory_for_th
     let next = with(vec![ScriptedTurn::text("Done.")]);
     let decided = || decision("d", &end.waiting[0].call_id, json!({"ok": true}));
     let held = budget.try_reserve(122 << 20).unwrap();
-    let Err(HostError::Overloaded(words)) = next.decide(&end.run_id, decided()).await else {
+    let Err(HostError::Overloaded { message: words, .. }) = next.decide(&end.run_id, decided()).await else {
         panic!("it was continued")
     };
     assert!(words.contains("long answers"), "{words}");

@@ -46,7 +46,8 @@ with_each_store! {
         assert_eq!(thread.state.get("basics.notes"), Some(&json!(["asked"])), "l4: a pending call's mutations commit");
         assert_eq!(thread.state.get("basics.total"), Some(&json!(1)));
         let again = next.decide(&end.run_id, decision("d2", &asked.call_id, resume(json!({"ok": false})))).await;
-        assert!(matches!(again, Err(HostError::AlreadyDecided(_))), "w5");
+        let Err(HostError::AlreadyDecided { target, decision: Some(made), .. }) = again else { panic!("w5") };
+        assert_eq!((target.as_str(), made.id.as_str()), (&*asked.call_id, "d1"));
     }
 
     async fn w4_a_cancelled_call_never_runs(store: StoreAt) {

@@ -31,7 +31,7 @@ async fn d11_what_a_backend_lacks_is_refused_before_it_starts() {
     let host = calling(&StoreAt::memory(), ("delegate", json!({})), vec![scout.clone()]);
     assert_eq!(data(&run(&host).await)["thread_state"], Value::Null, "it has no state to hand back");
     let tools = builder(&StoreAt::memory(), vec![scout.with_tools(["*"])]).build();
-    assert!(matches!(tools, Err(HostError::Setup(why)) if why.contains("decisions, waits")));
+    assert!(matches!(tools, Err(HostError::Setup(why)) if why.to_string().contains("decisions, waits")));
 }
 
 #[tokio::test(flavor = "multi_thread")]

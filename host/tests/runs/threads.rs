@@ -10,11 +10,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tollgate::models::ScriptedTurn;
 use tollgate::run::{RunHandle, RunUpdate};
-use tollgate::store::{RunFilter, StoreError, restore_state};
+use tollgate::store::{RunFilter, RunStore as _, StoreError, restore_state};
 use tollgate::tools::NativePlugin;
 use tollgate::{
-    Agent, Busy, CallRequest, Fault, Host, HostError, NativeTool, RunRequest, ScriptedModel, ToolCall,
-    ToolDescriptor, ToolOutput, ToolResult, async_trait,
+    Agent, Busy, CallRequest, Fault, Host, HostError, NativeTool, RequestRefusal, RunRequest, ScriptedModel,
+    ToolCall, ToolDescriptor, ToolOutput, ToolResult, async_trait,
 };
 use tollgate_agent::code::Code;
 use tollgate_agent::descriptor::{ExecutionPolicy, StateAccess};
@@ -178,6 +178,23 @@ with_each_store! {
         assert_eq!(at.open().thread("t").await.unwrap().state.get("basics.total"), Some(&json!(2)));
     }
 
+    async fn s9_a_run_whose_driver_stops_is_released_though_the_release_takes_time(at: StoreAt) {
+        let disk = Disk { release_time: Duration::from_millis(50), ..Disk::default() };
+        let store = Watched::new(at.open(), disk);
+        let host = host_on(store.clone(), vec![ScriptedTurn::calls([("slow", json!({}))])]);
+        let mut run = host.run(say("one")).await.unwrap();
+        until_a_call_runs(&mut run).await;
+        store.watch.full.store(true, Ordering::Relaxed);
+        run.cancel();
+        run.wait().await.unwrap_err();
+        let is_released = async {
+            while store.runs(RunFilter::default()).await.unwrap()[0].is_driven {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(10), is_released).await.expect("it is released");
+    }
+
     async fn a10_a_client_brings_the_history_of_a_new_thread(at: StoreAt) {
         let host = host(&at, vec![ScriptedTurn::text("It was blue."), ScriptedTurn::text("Yes.")]);
         let history = vec![
@@ -191,7 +208,8 @@ with_each_store! {
         assert!(matches!(&events[1].event, Event::RunSeeded { messages, .. } if *messages == history));
         assert_eq!(host.store().thread("t").await.unwrap().messages.len(), 4);
         let refused = host.run(request).await;
-        assert!(matches!(refused, Err(HostError::Refused(_))), "it has messages: {refused:?}");
+        let is_why = |why: &HostError| matches!(why, HostError::Refused(RequestRefusal::ThreadHasMessages(id)) if id == "t");
+        assert!(refused.as_ref().is_err_and(is_why), "it has messages: {refused:?}");
         host.run(say("Sure?")).await.unwrap().wait().await.unwrap();
         assert_eq!(host.store().thread("t").await.unwrap().messages.len(), 6);
     }
@@ -207,7 +225,7 @@ with_each_store! {
         resumed.wait().await.unwrap_err();
         store.watch.full.store(false, Ordering::Relaxed);
         let again = host.decide(&asked.run_id, decided("d2")).await;
-        assert!(matches!(again, Err(HostError::AlreadyDecided(_))), "it was decided, and may have run: {again:?}");
+        assert!(matches!(again, Err(HostError::AlreadyDecided { .. })), "it was decided, and may have run: {again:?}");
         let end = host.recover(&asked.run_id).await.unwrap().wait().await.unwrap().last_call.unwrap().end.clone();
         assert_eq!(end.code(), Some(Code::Interrupted));
     }
@@ -234,6 +252,7 @@ async fn a8_a_run_of_another_process_is_waited_for_or_refused() {
 #[derive(Default)]
 struct Disk {
     full: AtomicBool,
+    release_time: Duration,
 }
 
 impl Watch for Disk {
@@ -242,5 +261,9 @@ impl Watch for Disk {
             true => Err(StoreError::full("the disk is full")),
             false => Ok(()),
         }
+    }
+
+    fn release_time(&self) -> Duration {
+        self.release_time
     }
 }

@@ -367,9 +367,9 @@ with_each_store! {
     async fn a_run_that_was_let_go_is_at_work_no_more_until_it_is_taken_up(at: StoreAt) {
         let store = at.open();
         store.commit(commit("r", 0, vec![started("r")])).await.unwrap();
-        let at_work = async || store.runs(RunFilter::default()).await.unwrap()[0].at_work;
+        let at_work = async || store.runs(RunFilter::default()).await.unwrap()[0].is_driven;
         assert!(at_work().await);
-        store.release("r", 1);
+        store.release("r", 1).await;
         store.flush().await.unwrap();
         assert!(!at_work().await);
         store.commit(commit("r", 1, vec![Event::StepStarted { step: 1 }])).await.unwrap();
@@ -395,9 +395,9 @@ with_each_store! {
         let of_epoch = |epoch, after, event| changed_commit(commit("r", after, vec![event]), |it| it.epoch = epoch);
         store.commit(of_epoch(epoch, 1, Event::StepStarted { step: 1 })).await.unwrap();
         // A late driver that gives up does not take the run from the one that acquired it.
-        store.release("r", 1);
+        store.release("r", 1).await;
         store.flush().await.unwrap();
-        assert!(store.runs(RunFilter::default()).await.unwrap()[0].at_work);
+        assert!(store.runs(RunFilter::default()).await.unwrap()[0].is_driven);
         store.commit(of_epoch(epoch, 2, Event::RunWaiting)).await.unwrap();
         // A run that waits for a person is acquired to go on.
         let next = at.open().acquire("r", 3).await.unwrap();
@@ -416,7 +416,7 @@ with_each_store! {
         store.commit(commit("r", 0, vec![started("r")])).await.unwrap();
         let refused = other.acquire("r", 1).await;
         assert!(matches!(refused, Err(CommitError::Advanced)), "{refused:?}");
-        store.release("r", 1);
+        store.release("r", 1).await;
         store.flush().await.unwrap();
         if let Ok(epoch) = other.acquire("r", 1).await {
             let commit = changed_commit(commit("r", 1, vec![Event::StepStarted { step: 1 }]), |it| it.epoch = epoch);

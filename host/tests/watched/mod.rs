@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 use tollgate::store::{
     AuditFilter, AuditRecord, AuditStore, ClaimedRun, Commit, CommitError, CommitReceipt, ComponentStore,
     CoordinationStore, EventPage, Hints, KeyFilter, PageLimit, QueueTurn, Record, RunCommand, RunFilter,
@@ -20,6 +21,11 @@ pub(crate) trait Watch: Send + Sync {
 
     /// Called after a write that succeeded or failed.
     fn after(&self, _write: u64) {}
+
+    /// Returns how long the release of a run takes.
+    fn release_time(&self) -> Duration {
+        Duration::ZERO
+    }
 }
 
 /// A watcher that does nothing, for counting writes alone.
@@ -179,8 +185,12 @@ impl<W: Watch> CoordinationStore for Watched<W> {
         self.write(self.store.acquire(run_id, known)).await
     }
 
-    fn release(&self, run_id: &str, epoch: u64) {
-        self.store.release(run_id, epoch);
+    async fn release(&self, run_id: &str, epoch: u64) {
+        let time = self.watch.release_time();
+        if !time.is_zero() {
+            tokio::time::sleep(time).await;
+        }
+        self.store.release(run_id, epoch).await;
     }
 
     async fn claim(&self, agents: &[String], limit: usize) -> Result<Vec<ClaimedRun>, StoreError> {

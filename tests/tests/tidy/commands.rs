@@ -1,5 +1,7 @@
-//! Messages of library crates name no commands or options: their users may have no command line. The
-//! program adds them to what it shows (`host/cli/src/terminal/remedy.rs`).
+//! Messages of library crates name no commands, options or tables of the configuration: their users may
+//! have neither a command line nor a `tollgate.toml`. The program adds commands to what it shows
+//! (`host/cli/src/terminal/remedy.rs`). Places of limits come from the embedding program
+//! (`tollgate_agent::limit_places`); those of `tollgate.toml` are in `host/src/config/limits.rs`.
 
 use crate::{TextFile, assert_none, text_files};
 
@@ -34,6 +36,79 @@ const ALLOWED: &[(&str, &str, &str)] = &[
     ("host/sandbox/src/load/census.rs", "componentize", "options of compilers for components"),
 ];
 
+/// The parts of libraries whose input is `tollgate.toml`, so that their messages are about it.
+const CONFIGURATION_READERS: &[&str] = &[
+    "host/registry/src/",
+    "host/src/config/",
+    "host/src/gates/directory.rs",
+    "host/src/grants/",
+    "host/src/registry.rs",
+    "host/src/tools/directory/",
+];
+
+/// The tables of `tollgate.toml`.
+const TABLES: &[&str] = &[
+    "agents",
+    "gates",
+    "grants",
+    "limits",
+    "mcp",
+    "model",
+    "permissions",
+    "registries",
+    "secrets",
+    "serve",
+    "state",
+    "store",
+    "tools",
+    "trust",
+];
+
+#[test]
+fn library_messages_name_no_configuration() {
+    let files = text_files();
+    let starts = |file: &TextFile, list: &[&str]| list.iter().any(|start| file.path.starts_with(start));
+    let sources = files.iter().filter(|file| file.is_rust() && !file.is_test());
+    let sources = sources.filter(|file| starts(file, LIBRARIES) && !starts(file, CONFIGURATION_READERS));
+    let lines = sources.flat_map(|file| lines_of_code(file).map(move |line| (file, line)));
+    let found = lines.filter(|(_, (_, line))| names_configuration(line));
+    assert_none(
+        "Name the setting alone; the place of a limit comes from `LimitPlaces`:",
+        found.map(|(file, (number, line))| format!("{}:{number}: {}", file.path, line.trim())).collect(),
+    );
+    for reader in CONFIGURATION_READERS {
+        assert!(files.iter().any(|file| file.path.starts_with(reader)), "{reader} does not exist");
+    }
+}
+
+#[test]
+fn configuration_is_found_where_it_is() {
+    for named in [
+        "\"add it to tollgate.toml\"",
+        "\"under [limits]\"",
+        "\"in [tools.{name}.limits]\"",
+        "[[trust.signers]]",
+    ] {
+        assert!(names_configuration(named), "{named}");
+    }
+    for other in ["let [limits, calls] = x;", "self.limits[at]", "#[model]", "places[state.at]", "&[tools]"] {
+        assert!(!names_configuration(other), "{other}");
+    }
+}
+
+/// Returns whether the text names the configuration file or one of its tables, such as `[limits]` or
+/// `[tools.NAME.limits]`.
+fn names_configuration(text: &str) -> bool {
+    let is_table = |(at, _): (usize, &str)| {
+        let is_code =
+            text[..at].ends_with(|before: char| before.is_alphanumeric() || "_&#])".contains(before));
+        let name = text[at + 1..].split(|next: char| !next.is_ascii_lowercase()).next().unwrap_or_default();
+        let follows = &text[at + 1 + name.len()..];
+        !is_code && TABLES.contains(&name) && (follows.starts_with(']') || follows.starts_with('.'))
+    };
+    text.contains("tollgate.toml") || text.match_indices('[').any(is_table)
+}
+
 #[test]
 fn library_messages_name_no_commands() {
     let mut found = Vec::new();
@@ -41,7 +116,7 @@ fn library_messages_name_no_commands() {
     let files = text_files();
     let sources = files.iter().filter(|file| file.is_rust() && !file.is_test());
     for file in sources.filter(|file| LIBRARIES.iter().any(|library| file.path.starts_with(library))) {
-        for (number, line) in lines_with_commands(file) {
+        for (number, line) in lines_of_code(file).filter(|(_, line)| names_a_command(line)) {
             let mut allowed = ALLOWED.iter().enumerate();
             match allowed.find(|(_, (path, words, _))| file.path == *path && line.contains(words)) {
                 Some((at, _)) => used[at] = true,
@@ -71,11 +146,11 @@ fn commands_are_found_where_they_are() {
     }
 }
 
-/// Returns the lines of the code, without comments and tests, that name a command or an option.
-fn lines_with_commands(file: &TextFile) -> impl Iterator<Item = (usize, &str)> {
+/// Returns the lines of the code with their numbers, without comments and tests.
+fn lines_of_code(file: &TextFile) -> impl Iterator<Item = (usize, &str)> {
     let code = file.text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     let lines = code.lines().enumerate().map(|(at, line)| (at + 1, line));
-    lines.filter(|(_, line)| !line.trim_start().starts_with("//") && names_a_command(line))
+    lines.filter(|(_, line)| !line.trim_start().starts_with("//"))
 }
 
 /// Returns whether the text has `tollgate VERB` or `--option` as words of their own.

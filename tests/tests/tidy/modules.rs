@@ -18,6 +18,7 @@ const ORDERS: &[Order] = &[
         sources: "host/agent/src",
         modules: &[
             "backend",
+            "limit_places",
             "name",
             "text",
             "digest",

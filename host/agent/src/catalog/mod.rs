@@ -5,7 +5,7 @@
 //! they began.
 
 mod changes;
-mod own;
+mod host_tools;
 mod plugins;
 mod prepared_component;
 mod reserved;
@@ -18,6 +18,7 @@ use crate::agents::KnownAgent;
 use crate::child::Delegates;
 use crate::descriptor::{ComponentDescriptor, DescriptorError, StateAccess, ToolDescriptor};
 use crate::hook::HookOwner;
+use crate::limit_places::LimitPlaces;
 use crate::name;
 use crate::outcome::ActionGrants;
 use crate::state::{Access, KeyDefinition, KeySet};
@@ -122,6 +123,17 @@ impl Catalog {
     /// Sets how many bytes the values of one component's keys may have in one thread.
     pub fn set_thread_state_bytes(&mut self, bytes: usize) {
         self.keys.set_thread_state_bytes(bytes);
+    }
+
+    /// Returns the places where an operator changes limits.
+    #[must_use]
+    pub fn limit_places(&self) -> &'static LimitPlaces {
+        self.keys.limit_places()
+    }
+
+    /// Sets the places where an operator changes limits, which messages about limits name.
+    pub fn set_limit_places(&mut self, places: &'static LimitPlaces) {
+        self.keys.set_limit_places(places);
     }
 
     /// Adds an owner with all its tools and state keys, or nothing.

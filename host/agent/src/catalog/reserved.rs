@@ -57,7 +57,7 @@ impl Catalog {
 }
 
 fn rename(server: &str) -> String {
-    format!("rename it, or the server in [mcp.{server}]")
+    format!("rename it, or the server {server}")
 }
 
 #[cfg(test)]
@@ -95,7 +95,7 @@ mod tests {
                 ("evil", ("files--0", "a")),
             ] {
                 let why = add(kind, id, tool).unwrap_err().to_string();
-                assert!(why.contains("reserved for the server") && why.contains("[mcp."), "{why}");
+                assert!(why.contains("reserved for the server") && why.contains("or the server"), "{why}");
             }
             for (id, tool) in [("files-2", ("a", "a")), ("b", ("a", "files_read")), ("b", ("files", "files"))]
             {

@@ -387,7 +387,7 @@ mod tests {
             ("https://a.example/x?key=1", "write \"https://a.example/x\""),
             ("get https://a.example/", "GET, POST or another in capitals"),
             ("CONNECT https://a.example/", "not CONNECT or TRACE"),
-            ("https://user:pw@a.example/", "[secrets.NAME]"),
+            ("https://user:pw@a.example/", "bind them as a secret"),
             ("https://a.*.example/", "*.example.com"),
             ("https://*.com/", "top-level domain"),
             ("https://a.example/v1/*", "remove the *"),

@@ -171,7 +171,7 @@ pub(super) fn host_and_port(authority: &str, default_port: u16) -> Result<(Host,
     let shown = clean(authority, 100);
     if authority.contains('@') {
         return Err(ParseError(format!(
-            "\"{shown}\" has credentials before the host; remove them (a secret is bound in [secrets.NAME])"
+            "\"{shown}\" has credentials before the host; remove them, and bind them as a secret"
         )));
     }
     // The last colon, unless it is part of an address in brackets.

@@ -228,7 +228,7 @@ impl WrittenJson {
     }
 
     /// Returns the value without caching it if it has to be parsed.
-    pub(crate) fn peek(&self) -> Cow<'_, Value> {
+    pub(crate) fn value_uncached(&self) -> Cow<'_, Value> {
         match self.value.get() {
             Some(value) => Cow::Borrowed(value),
             None => Cow::Owned(read_own(self.text())),
@@ -270,7 +270,7 @@ impl Serialize for WrittenJson {
         match self.value.get() {
             Some(value) => value.serialize(serializer),
             // Serializing a raw text to a value parses it, with serde_json's lower depth limit.
-            None if nesting(self.text()) >= READER_DEPTH => self.peek().serialize(serializer),
+            None if nesting(self.text()) >= READER_DEPTH => self.value_uncached().serialize(serializer),
             None => self.text.serialize(serializer),
         }
     }

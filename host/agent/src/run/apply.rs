@@ -3,7 +3,7 @@
 use super::answer::answer;
 use super::call::Call;
 use super::call_stage::Stage;
-use super::child_plan::{Child, ChildStanding};
+use super::child_plan::{Child, ChildState};
 use super::event::{CheckedCall, Event, FinishedCall};
 use super::facts::InvalidTransition;
 use super::spec::{Decision, MAX_CONTINUATIONS, RunSpec, Task};
@@ -70,14 +70,14 @@ impl Run {
             Event::ChildStarted { call_id, ordinal, child_run_id, digest, .. } => {
                 self.call_mut(call_id)?;
                 let (run_id, digest) = (child_run_id.clone(), digest.clone());
-                let child = Child { run_id, digest, standing: ChildStanding::Running };
+                let child = Child { run_id, digest, state: ChildState::Running };
                 self.children.insert((call_id.clone(), *ordinal), child);
             }
             Event::ChildWaiting { call_id, ordinal, question } => {
-                self.child_mut(call_id, *ordinal)?.standing = ChildStanding::Waiting(question.clone());
+                self.child_mut(call_id, *ordinal)?.state = ChildState::Waiting(question.clone());
             }
             Event::ChildFinished { call_id, ordinal, steps, tokens, .. } => {
-                self.child_mut(call_id, *ordinal)?.standing = ChildStanding::Ended;
+                self.child_mut(call_id, *ordinal)?.state = ChildState::Ended;
                 let used = &mut self.usage.children;
                 used.runs += 1;
                 used.steps = used.steps.saturating_add(*steps);
@@ -170,7 +170,7 @@ impl Run {
         self.step = step;
         self.asks += 1;
         self.continuations = 0;
-        self.carried.clear();
+        self.cut_off_text.clear();
         self.usage.steps += 1;
         self.phase = Phase::Asking;
         self.cut = None;
@@ -195,7 +195,7 @@ impl Run {
         if self.continues(reply) {
             self.continuations += 1;
             self.asks += 1;
-            self.carried = said;
+            self.cut_off_text = said;
             self.say(Message::Assistant(reply.message.clone()));
             self.say(Message::Note(CONTINUE.to_owned()));
         } else if reply.message.calls.is_empty() {
@@ -212,7 +212,7 @@ impl Run {
     /// Returns the text of the turn up to and including this reply, with the parts that it
     /// continues.
     pub(super) fn turn_text(&self, reply: &ModelReply) -> String {
-        format!("{}{}", self.carried, reply.message.text)
+        format!("{}{}", self.cut_off_text, reply.message.text)
     }
 
     /// Returns whether a reply was cut off by its length and is to be continued.
@@ -321,7 +321,7 @@ impl Run {
         }
         messages.extend(self.notes.drain(..).map(Message::Note));
         // Children that have ended are in the record and are not requested again.
-        self.children.retain(|_, child| child.standing != ChildStanding::Ended);
+        self.children.retain(|_, child| child.state != ChildState::Ended);
     }
 
     fn changed(&mut self, change: Option<&StateChange>) {

@@ -11,6 +11,7 @@ use super::spec::{MAX_RERUNS, RETRY_PAUSE_MS};
 use super::transition::{Asker, CallEffects, Transition, question};
 use crate::agents::max_retries;
 use crate::code::Code;
+use crate::limit_places::LimitScope;
 use crate::outcome::{Fault, Outcome, ResumeMode, Ticket, ToolOutput, ToolResult, ToolStatus, Usage};
 use crate::recorded_inputs::RecordedInputs;
 use crate::state::StateChange;
@@ -150,18 +151,19 @@ impl Transition<'_> {
     fn no_more_time(&self) -> String {
         format!(
             "it is not tried again: all attempts of a call together may take timeout_ceiling_ms = {}, pauses \
-             included; an operator can raise it in tollgate.toml, under [limits]",
-            self.ceiling_ms()
+             included; an operator can raise it{}",
+            self.ceiling_ms(),
+            self.catalog.limit_places().of(LimitScope::Host)
         )
     }
 
     /// Applies the outcomes that have already arrived, as far as it is their turn.
-    pub(super) fn land_more(&mut self) {
+    pub(super) fn accept_waiting(&mut self) {
         self.accept_result(&[]);
     }
 
     /// Applies the outcomes in the order of the calls. An early one waits.
-    fn accept_result(&mut self, landed: &[(&str, Arc<Outcome>, Usage)]) {
+    fn accept_result(&mut self, arrived: &[(&str, Arc<Outcome>, Usage)]) {
         let run = self.run;
         let Some(turn) = &run.turn else { return };
         let Some(batch) = &turn.batch else { return };
@@ -175,9 +177,9 @@ impl Transition<'_> {
             if self.is_ending(call) {
                 in_order = false;
             }
-            let landed = landed.iter().find(|(call_id, ..)| call.id == *call_id);
-            under_way -= usize::from(landed.is_some());
-            match (landed, &call.stage) {
+            let arrived = arrived.iter().find(|(call_id, ..)| call.id == *call_id);
+            under_way -= usize::from(arrived.is_some());
+            match (arrived, &call.stage) {
                 (Some((_, outcome, usage)), _) if !in_order => {
                     self.returned_early(call, Arc::clone(outcome), *usage);
                 }

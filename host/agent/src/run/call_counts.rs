@@ -8,7 +8,7 @@ use smol_str::SmolStr;
 /// Counts of the calls that were let through.
 #[derive(Debug, Clone, Default)]
 pub(super) struct CallCounts {
-    of_tool: ByTool<SmolStr>,
+    of_tool: ToolCounts<SmolStr>,
     in_run: u32,
 }
 
@@ -29,7 +29,7 @@ impl CallCounts {
     ) -> impl Iterator<Item = CallsBefore> {
         // The earlier calls that do not count yet. The last of them is added when another call
         // follows it.
-        let (mut fresh_of_tool, mut fresh) = (ByTool::default(), 0);
+        let (mut fresh_of_tool, mut fresh) = (ToolCounts::default(), 0);
         let mut last: Option<&Call> = None;
         calls.into_iter().map(move |call| {
             if let Some(last) = last.replace(call).filter(|last| !last.counted) {
@@ -48,9 +48,9 @@ impl CallCounts {
 
 /// The count of each tool. A run calls few different tools, so a list suffices.
 #[derive(Debug, Clone, Default)]
-struct ByTool<N>(Vec<(N, u32)>);
+struct ToolCounts<N>(Vec<(N, u32)>);
 
-impl<N: AsRef<str>> ByTool<N> {
+impl<N: AsRef<str>> ToolCounts<N> {
     fn get(&self, name: &str) -> u32 {
         self.0.iter().find(|(tool, _)| tool.as_ref() == name).map_or(0, |(_, count)| *count)
     }

@@ -40,12 +40,12 @@ pub struct Child {
     /// The digest that distinguishes its request from others.
     pub digest: String,
     /// The status of the child.
-    pub standing: ChildStanding,
+    pub state: ChildState,
 }
 
 /// The status of a child according to its parent's record.
 #[derive(Debug, Clone, PartialEq)]
-pub enum ChildStanding {
+pub enum ChildState {
     /// It was started and has not ended.
     Running,
     /// It waits for a person.
@@ -223,7 +223,7 @@ impl Run {
 
     /// Returns the children that have not ended, with their positions.
     pub fn open_children(&self) -> impl Iterator<Item = (&ChildPlace, &Child)> {
-        self.children.iter().filter(|(_, child)| child.standing != ChildStanding::Ended)
+        self.children.iter().filter(|(_, child)| child.state != ChildState::Ended)
     }
 
     /// Returns the open children whose call has ended and no longer waits for them.
@@ -237,8 +237,8 @@ impl Run {
 
     /// Returns the question of the call's first child that waits for a person.
     pub(super) fn question_of_child(&self, call_id: &str) -> Option<&ChildQuestion> {
-        self.children.iter().find_map(|((of, _), child)| match &child.standing {
-            ChildStanding::Waiting(question) if of == call_id => Some(question.as_ref()),
+        self.children.iter().find_map(|((of, _), child)| match &child.state {
+            ChildState::Waiting(question) if of == call_id => Some(question.as_ref()),
             _ => None,
         })
     }
@@ -276,9 +276,9 @@ impl Transition<'_> {
     }
 
     /// Records that a child ended or waits for a person, unless the record says so already.
-    pub(super) fn child_stands(&mut self, place: ChildPlace, end: ChildEnd) {
+    pub(super) fn child_state(&mut self, place: ChildPlace, end: ChildEnd) {
         let Some(child) = self.run.children.get(&place) else { return };
-        if self.run.is_finished() || child.standing == ChildStanding::Ended {
+        if self.run.is_finished() || child.state == ChildState::Ended {
             return;
         }
         let (call_id, ordinal) = place;
@@ -289,7 +289,7 @@ impl Transition<'_> {
             }
             ChildEnd::Waiting(question) => {
                 let same = |old: &ChildQuestion| old.suspension_id == question.suspension_id;
-                if !matches!(&child.standing, ChildStanding::Waiting(old) if same(old)) {
+                if !matches!(&child.state, ChildState::Waiting(old) if same(old)) {
                     self.push(Event::ChildWaiting { call_id, ordinal, question });
                 }
             }

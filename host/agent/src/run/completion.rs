@@ -13,6 +13,7 @@ use super::{Phase, Run, RunUsage};
 use crate::catalog::ToolVersion;
 use crate::code::Code;
 use crate::hook::{HookAnswer, HookPoint};
+use crate::limit_places::LimitScope;
 use crate::outcome::Usage;
 use crate::proposal::Arguments;
 use crate::state::PendingMutation;
@@ -116,9 +117,9 @@ impl Transition<'_> {
     pub(super) fn out_of_wall_time(&self, tool_name: &str) -> String {
         let (wall_ms, agent) = (self.run.spec.limits.wall_ms, &self.run.spec.agent.view.id);
         format!(
-            "Tool '{tool_name}' timed out after {:?}: its limit is wall_ms = {wall_ms}. An operator can raise \
-             it in tollgate.toml, under [agents.{agent}.limits].",
-            Duration::from_millis(wall_ms)
+            "Tool '{tool_name}' timed out after {:?}: its limit is wall_ms = {wall_ms}. An operator can raise it{}.",
+            Duration::from_millis(wall_ms),
+            self.catalog.limit_places().of(LimitScope::Agent(agent))
         )
     }
 
@@ -151,7 +152,7 @@ impl Transition<'_> {
         let answers: Vec<HookAnswer> = answers.into_iter().map(|answer| self.checked(answer)).collect();
         self.record_completion(call, ending, &answers);
         match run.turn.as_ref().is_some_and(|turn| turn.batch.is_some()) {
-            true => self.land_more(),
+            true => self.accept_waiting(),
             false => self.settle(),
         }
     }
@@ -194,10 +195,10 @@ impl Transition<'_> {
         if self.has_open_calls() {
             return self.push(Event::TurnCut { then });
         }
-        self.go_on_with(then);
+        self.continue_with(then);
     }
 
-    pub(super) fn go_on_with(&mut self, then: AfterTurn) {
+    pub(super) fn continue_with(&mut self, then: AfterTurn) {
         match then {
             AfterTurn::End(status) => self.complete_run(status),
             AfterTurn::Message(text) => {

@@ -54,7 +54,7 @@ impl Run {
                 draft.child_asked(place, *attempt, agent_id.clone(), digest.clone(), run_id.clone());
             }
             Input::ChildStands { call_id, ordinal, end } => {
-                draft.child_stands((call_id.clone(), *ordinal), end.clone());
+                draft.child_state((call_id.clone(), *ordinal), end.clone());
             }
             Input::Decided(decisions) => self.take_decisions(&mut draft, decisions)?,
             Input::Message(text) => self.supersede(&mut draft, text.clone())?,
@@ -196,7 +196,7 @@ impl Run {
             Finish::Filtered => "the provider's filter withheld the model's reply (finish reason: filtered)",
             Finish::Length => {
                 "the model's reply was cut off by its length, even after it was continued (finish reason: length); \
-                 raise `max_output_tokens` in [model], or ask for less"
+                 raise `max_output_tokens` of the model, or ask for less"
             }
             Finish::Stop if is_empty => {
                 "the model's reply is empty (finish reason: stop); send the message again"

@@ -48,13 +48,14 @@ impl Run {
         let (call, asked) = self.asked(&decision.target)?;
         if draft.position(&call.id).is_some_and(|at| draft.statuses[at] != CallStatus::Suspended) {
             let message = format!("the call {} is decided twice; decide it once", call.id);
-            return Err(InputRefusal::of(RefusalKind::AlreadyDecided, message));
+            let kind = RefusalKind::AlreadyDecided { target: decision.target, decision: None };
+            return Err(InputRefusal::of(kind, message));
         }
         match decision.answer.clone() {
             DecisionAnswer::Resume(value) => self.resume(draft, call, asked, decision, value)?,
             // The cancellation applies to the child's call. This call continues and receives it.
             DecisionAnswer::Cancel if asked.child.is_some() => {
-                self.go_on(draft, call, asked, decision, Value::Null)?;
+                self.continue_call(draft, call, asked, decision, Value::Null)?;
             }
             DecisionAnswer::Cancel => {
                 let given = decision.reason.clone().filter(|reason| !reason.trim().is_empty());
@@ -81,7 +82,9 @@ impl Run {
             return Ok((call, asked));
         }
         Err(match call {
-            _ if self.asked.contains(target) => InputRefusal::already_decided(target),
+            _ if self.asked.contains(target) => {
+                InputRefusal::already_decided(target, self.decision_about(target).cloned())
+            }
             Some(call) => InputRefusal::new(format!("the call {} does not wait for a decision", call.id)),
             None => {
                 let shown = text::clean(target, 100);
@@ -89,6 +92,12 @@ impl Run {
                 InputRefusal::of(RefusalKind::UnknownTarget(target.to_owned()), message)
             }
         })
+    }
+
+    /// Returns the latest decision about this call or question.
+    fn decision_about(&self, target: &str) -> Option<&Decision> {
+        let made = self.decisions.values().filter(|made| made.target == target);
+        made.max_by_key(|made| made.at_ms)
     }
 
     /// Continues the call with an answer that fits the question.
@@ -101,11 +110,11 @@ impl Run {
         value: Value,
     ) -> Result<(), InputRefusal> {
         check_answer(asked, &value)?;
-        self.go_on(draft, call, asked, decision, value)
+        self.continue_call(draft, call, asked, decision, value)
     }
 
     /// Continues the call with a checked value, in the way that the question's ticket specifies.
-    fn go_on(
+    fn continue_call(
         &self,
         draft: &mut Transition<'_>,
         call: &Call,

@@ -125,7 +125,7 @@ pub enum Input {
 }
 
 /// The reason for which an input was rejected. The run is unchanged.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub struct InputRefusal {
     /// The kind of the reason.
@@ -134,12 +134,17 @@ pub struct InputRefusal {
 }
 
 /// The kind of reason for which an input was rejected.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum RefusalKind {
     /// A decision names this target, and nothing of that id ever asked.
     UnknownTarget(String),
     /// The question was decided already, or ended without a decision.
-    AlreadyDecided,
+    AlreadyDecided {
+        /// The id of the call or question that a decision named.
+        target: String,
+        /// The decision that was made; `None` if there is none, or if it is not known here.
+        decision: Option<Box<Decision>>,
+    },
     /// The answer does not fit the question's schema.
     DoesNotFit(Vec<Violation>),
     /// Any other reason.
@@ -151,12 +156,14 @@ impl InputRefusal {
         Self::of(RefusalKind::Other, message)
     }
 
-    /// Returns the refusal of a decision that came too late for the question with this id.
+    /// Returns the refusal of a decision that came too late for the call or question with this id,
+    /// with the decision that was made before, if it is known.
     #[must_use]
-    pub fn already_decided(target: &str) -> Self {
-        let target = crate::text::clean(target, 100);
-        let message = format!("the question {target} no longer waits: it was decided or cancelled already");
-        Self::of(RefusalKind::AlreadyDecided, message)
+    pub fn already_decided(target: &str, decision: Option<Decision>) -> Self {
+        let shown = crate::text::clean(target, 100);
+        let message = format!("the question {shown} no longer waits: it was decided or cancelled already");
+        let decision = decision.map(Box::new);
+        Self::of(RefusalKind::AlreadyDecided { target: target.to_owned(), decision }, message)
     }
 
     pub(super) fn of(kind: RefusalKind, message: impl Into<String>) -> Self {

@@ -91,7 +91,7 @@ pub struct Run {
     turn: Option<Turn>,
     notes: Vec<String>,
     /// Text of replies that were cut off and are being continued.
-    carried: String,
+    cut_off_text: String,
     last_text: String,
     /// All text of a child's replies, up to a bound; empty for other runs.
     streamed_text: String,
@@ -146,7 +146,7 @@ impl Run {
             state: thread.state,
             turn: None,
             notes: Vec::new(),
-            carried: String::new(),
+            cut_off_text: String::new(),
             last_text: String::new(),
             streamed_text: String::new(),
             call_ids: BTreeSet::new(),

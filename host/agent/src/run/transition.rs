@@ -319,7 +319,7 @@ impl<'a> Transition<'a> {
             return;
         }
         if let Some(then) = self.run.cut.clone() {
-            return self.go_on_with(then);
+            return self.continue_with(then);
         }
         match &spec.task {
             Task::Call { .. } => {

@@ -2,6 +2,7 @@
 
 use super::{KeyReducer, Reducer};
 use crate::json::written_bytes;
+use crate::limit_places::LimitPlaces;
 use crate::name;
 use crate::schema::{MAX_PATTERNS_BYTES, Schema};
 use serde::{Deserialize, Serialize};
@@ -142,11 +143,16 @@ pub fn owner_of(key: &str) -> &str {
 pub struct KeySet {
     definitions: Arc<BTreeMap<Arc<str>, Arc<KeyDefinition>>>,
     thread_state_bytes: usize,
+    limit_places: &'static LimitPlaces,
 }
 
 impl Default for KeySet {
     fn default() -> Self {
-        Self { definitions: Arc::default(), thread_state_bytes: MAX_THREAD_STATE_BYTES }
+        Self {
+            definitions: Arc::default(),
+            thread_state_bytes: MAX_THREAD_STATE_BYTES,
+            limit_places: &LimitPlaces::NONE,
+        }
     }
 }
 
@@ -159,6 +165,16 @@ impl KeySet {
 
     pub(crate) fn set_thread_state_bytes(&mut self, bytes: usize) {
         self.thread_state_bytes = bytes;
+    }
+
+    /// Returns the places where an operator changes limits.
+    #[must_use]
+    pub fn limit_places(&self) -> &'static LimitPlaces {
+        self.limit_places
+    }
+
+    pub(crate) fn set_limit_places(&mut self, places: &'static LimitPlaces) {
+        self.limit_places = places;
     }
 
     /// Returns the definition of a key.

@@ -94,13 +94,13 @@ impl<'a> Narrator<'a> {
     }
 
     /// Narrates one update.
-    pub(crate) fn tell(&mut self, told: &RunUpdate) {
-        self.note_overload(told);
-        match told {
+    pub(crate) fn show(&mut self, update: &RunUpdate) {
+        self.note_overload(update);
+        match update {
             _ if self.output.is_json() && self.reports_only => {}
-            told if self.output.is_json() => self.output.json_line(told),
+            update if self.output.is_json() => self.output.json_line(update),
             RunUpdate::Live(transient) => self.piece(&transient.piece),
-            RunUpdate::Child(told) => self.child(told),
+            RunUpdate::Child(update) => self.child(update),
             RunUpdate::Stored(numbered) => {
                 if let Event::CallProposed(proposed) = &numbered.event
                     && let Some(owner) = &proposed.owner
@@ -115,9 +115,9 @@ impl<'a> Narrator<'a> {
     }
 
     /// Notes a call of the run, or of a child below it, that the host had no room for.
-    fn note_overload(&mut self, told: &RunUpdate) {
-        match told {
-            RunUpdate::Child(told) => self.note_overload(&told.child),
+    fn note_overload(&mut self, update: &RunUpdate) {
+        match update {
+            RunUpdate::Child(update) => self.note_overload(&update.child),
             RunUpdate::Stored(stored) => {
                 if let Event::CallFinished(finished) = &stored.event
                     && finished.end.code() == Some(Code::Overloaded)
@@ -230,8 +230,8 @@ impl<'a> Narrator<'a> {
 
     /// Shows a child's calls and how they end, below the call that started it. Its text is shown as
     /// the call's output, if the call shows it.
-    fn child(&self, told: &ChildUpdate) {
-        let words = match told.child.as_ref() {
+    fn child(&self, update: &ChildUpdate) {
+        let words = match update.child.as_ref() {
             RunUpdate::Stored(numbered) => match &numbered.event {
                 Event::CallProposed(proposed) => call(proposed),
                 Event::CallFinished(finished) => {
@@ -243,7 +243,7 @@ impl<'a> Narrator<'a> {
             },
             RunUpdate::Live(_) | RunUpdate::Child(_) => return,
         };
-        self.say_of(&told.call_id, &format!("  {words}"));
+        self.say_of(&update.call_id, &format!("  {words}"));
     }
 
     fn replied(&mut self, text: &str, goes_on: bool) {
@@ -341,8 +341,8 @@ mod tests {
             "  rate limited; retrying in 1 s (2 of 5)"
         );
         assert_eq!(
-            shown("The provider cannot be reached at http://localhost:1 (`base_url` in [model])."),
-            "  the provider cannot be reached at http://localhost:1 (`base_url` in [model]); retrying in 1 s (2 of 5)"
+            shown("The provider cannot be reached at http://localhost:1 (`base_url` of the model)."),
+            "  the provider cannot be reached at http://localhost:1 (`base_url` of the model); retrying in 1 s (2 of 5)"
         );
         assert_eq!(
             shown("The provider's stream broke."),

@@ -16,7 +16,7 @@ use tollgate::config::{Changes, Config, Edit, Grant, GrantKind, granted_path};
 use tollgate::grants::{Approvals, ComponentApproval, Decision, MissingGrant, RequestedGrants};
 use tollgate::store::{AuditRecord, AuditStore};
 use tollgate::tools::LoadedTools;
-use tollgate::tools::directory::HeldComponent;
+use tollgate::tools::directory::PendingComponent;
 use tollgate_agent::egress::HttpPattern;
 use tollgate_agent::question::continued;
 use tollgate_agent::surface::Surface;
@@ -362,7 +362,7 @@ fn contested(loaded: &LoadedTools) -> impl Iterator<Item = Subject> {
 }
 
 impl Subject {
-    fn of(found: &HeldComponent, approvals: &Approvals, stands: ApprovalState) -> Self {
+    fn of(found: &PendingComponent, approvals: &Approvals, stands: ApprovalState) -> Self {
         Self {
             id: found.id.clone(),
             file: found.file.clone(),

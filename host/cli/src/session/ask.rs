@@ -183,7 +183,7 @@ async fn decided_elsewhere(
     loop {
         tokio::time::sleep(LOOK_AGAIN).await;
         let Some(now) = store.runs(RunFilter::one(&run.run_id)).await?.pop() else { continue };
-        if now.events == events || (now.status == "running" && now.at_work) {
+        if now.events == events || (now.status == "running" && now.is_driven) {
             continue;
         }
         events = now.events;

@@ -246,7 +246,7 @@ fn begins_generated_id(typed: &str) -> bool {
 
 /// Finishes the work of an earlier process that blocks this run.
 pub(crate) async fn recovered(host: &Host, run: &RunSummary) -> Result<(), Failure> {
-    if run.status == "running" && !run.at_work {
+    if run.status == "running" && !run.is_driven {
         host.recover(&run.run_id).await?.wait().await?;
     }
     Ok(())

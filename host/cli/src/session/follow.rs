@@ -22,13 +22,13 @@ pub(crate) async fn follow(mut handle: RunHandle, narrator: &mut Narrator<'_>) -
         cancellation.cancel();
         std::future::pending::<()>().await;
     };
-    let told = async {
-        while let Some(told) = handle.events.next().await {
-            narrator.tell(&told);
+    let narrated = async {
+        while let Some(update) = handle.events.next().await {
+            narrator.show(&update);
         }
     };
     tokio::select! {
-        () = told => {}
+        () = narrated => {}
         () = interrupt => {}
     }
     Ok(handle.wait().await?)
@@ -86,7 +86,7 @@ pub(crate) async fn ask_open(
                 }
                 Err(
                     why @ (HostError::Refused(_)
-                    | HostError::AlreadyDecided(_)
+                    | HostError::AlreadyDecided { .. }
                     | HostError::DoesNotFit { .. }),
                 ) => output.warn(&why.to_string()),
                 Err(e) => return Err(e.into()),

@@ -39,7 +39,7 @@ impl ServedAgents {
     }
 
     /// Publishes what this host serves, for as long as the result lives.
-    pub(crate) fn tell(&self, host: &Host, store: Arc<PostgresStore>) -> DropGuard {
+    pub(crate) fn announce(&self, host: &Host, store: Arc<PostgresStore>) -> DropGuard {
         let (host, stop) = (host.clone(), CancellationToken::new());
         let (unserved, config) = (self.unserved.clone(), self.config.clone());
         let served = move || HostDescription {

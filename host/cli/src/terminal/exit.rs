@@ -144,7 +144,7 @@ impl From<HostError> for Failure {
             | HostError::UnknownAgent { .. }
             | HostError::UnknownRun(_)
             | HostError::UnknownQuestion(_)
-            | HostError::AlreadyDecided(_)
+            | HostError::AlreadyDecided { .. }
             | HostError::AlreadyEnded(_)
             | HostError::DoesNotFit { .. } => Self::usage(words()),
             HostError::UnknownTool { name, known } => {
@@ -157,7 +157,7 @@ impl From<HostError> for Failure {
             HostError::Busy(_) => Self::failed(format!("{error}: --queue")),
             HostError::OwnedElsewhere(_)
             | HostError::StoreFull(_)
-            | HostError::Overloaded(_)
+            | HostError::Overloaded { .. }
             | HostError::Store(_)
             | HostError::Run(_)
             | HostError::Waiting(_) => Self::failed(words()),

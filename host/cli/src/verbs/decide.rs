@@ -125,7 +125,7 @@ impl DecideVerb {
             _ if self.id.is_some() => {}
             Some(asked) if !is_open(asked) => {
                 let target = target.as_deref().unwrap_or(&asked.call_id);
-                return Err(HostError::from(InputRefusal::already_decided(target)).into());
+                return Err(HostError::from(InputRefusal::already_decided(target, None)).into());
             }
             _ if now.waiting.is_empty() => return Err(not_waiting(run)),
             _ => {}

@@ -44,13 +44,13 @@ impl ReplayVerb {
         if output.is_json() {
             output.json(&replayed);
         } else {
-            tell(&replayed, output);
+            show(&replayed, output);
         }
         Ok(if replayed.is_same() { Exit::Done } else { Exit::Failed })
     }
 }
 
-fn tell(replayed: &ReplayReport, output: &Output) {
+fn show(replayed: &ReplayReport, output: &Output) {
     for attempt in &replayed.attempts {
         output.line(&line(attempt));
     }

@@ -89,8 +89,8 @@ impl ServeVerb {
         let stop = shutdown::take_signals();
         #[cfg(feature = "postgres")]
         let working = shared.clone().map(|shared| {
-            let told = served.tell(&host, shared);
-            tokio::spawn(work(host.clone(), served.ids, stop.clone(), told))
+            let announced = served.announce(&host, shared);
+            tokio::spawn(work(host.clone(), served.ids, stop.clone(), announced))
         });
         // Load tools that are added or replaced without a restart.
         let (watch, unwatched) = host.watch(sandbox, Arc::clone(&config), &loaded);
@@ -194,7 +194,7 @@ const CLAIMED_AT_ONCE: usize = 16;
 /// Drives queued and interrupted runs of a shared database, as `tollgate work` does: the runs of a host
 /// that is gone continue on any other.
 #[cfg(feature = "postgres")]
-async fn work(host: Host, agents: Vec<String>, stop: CancellationToken, _told: DropGuard) {
+async fn work(host: Host, agents: Vec<String>, stop: CancellationToken, _announced: DropGuard) {
     let options = tollgate::WorkOptions { agents, concurrency: CLAIMED_AT_ONCE, grace: GRACE };
     host.work(&options, &stop).await;
 }

@@ -196,12 +196,12 @@ async fn verify(globals: &Globals, output: &Output) -> Result<Exit, Failure> {
     if output.is_json() {
         output.json(&verified);
     } else {
-        tell(&verified, output);
+        show(&verified, output);
     }
     Ok(if verified.is_sound() { Exit::Done } else { Exit::Failed })
 }
 
-fn tell(verified: &VerifyReport, output: &Output) {
+fn show(verified: &VerifyReport, output: &Output) {
     for problem in &verified.database {
         output.line(&format!("the file is damaged: {}", crate::terminal::text::shown_line(problem, 200)));
     }

@@ -81,7 +81,7 @@ impl WorkVerb {
         let host = host_with(opened, None, |builder| {
             agents.into_iter().fold(builder.store(store), |builder, agent| builder.agent(agent))
         })?;
-        let _told = served.tell(&host, shared);
+        let _announced = served.announce(&host, shared);
         host.note_loaded(loaded.to_audit()).await?;
         let servers = with_servers(&host, &config, output).await?;
         warn_of_left_out(&servers, output);

@@ -59,10 +59,9 @@ fn t1_a_direct_call_has_the_wall_time_of_the_agent_direct() {
     let place = Place::new().with_tools(&[hostile::SPIN_FOR_EVER]).with_config(config);
     let answer = place.type_in(&["call", "spin-for-ever", "--json"]).ends_with(1).json();
     assert_eq!(answer["error"]["code"], "timed_out", "{answer}");
-    assert!(
-        answer["error"]["message"].as_str().unwrap().contains("after 250ms: its limit is wall_ms = 250"),
-        "{answer}"
-    );
+    let words = "after 250ms: its limit is wall_ms = 250. An operator can raise it in tollgate.toml, under \
+                 [agents.direct.limits].";
+    assert!(answer["error"]["message"].as_str().unwrap().ends_with(words), "{answer}");
     assert_eq!((&answer["usage"]["attempts"], &answer["usage"]["at_least"]), (&json!(1), &json!(true)));
 }
 

@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
+use tollgate::config::LimitsConfig;
 use tollgate_artifacts::{Guest, good, hostile};
 use tollgate_sandbox::{COMPILE_MEMORY_BYTES, Compiler, Refusal, Sandbox, SandboxConfig};
 
@@ -177,7 +178,7 @@ async fn a_child_has_as_much_memory_as_is_configured() {
         compiler: shell(line),
         compile_memory_bytes,
         concurrent_calls: 4,
-        ..SandboxConfig::default()
+        ..LimitsConfig::default().sandbox
     };
     let said = refusal(&Sandbox::new(config("exit 1", 5 << 30)).unwrap(), &good::ECHO).await;
     assert!(said.contains("It has 5368709120 bytes of memory (compile_memory_bytes)"), "{said}");

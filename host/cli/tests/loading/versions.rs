@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::time::Duration;
-use tollgate::config::Config;
+use tollgate::config::{Config, LimitsConfig};
 use tollgate::tools::LoadedTools;
 use tollgate::tools::directory::{self, Watch};
 use tollgate::{CallRequest, Host};
@@ -70,7 +70,7 @@ impl Place {
             compiler,
             concurrent_calls: 16,
             cache_dir: Some(folder.path().join("cache")),
-            ..SandboxConfig::default()
+            ..LimitsConfig::default().sandbox
         });
         let config = Config { tools_dir: folder.path().join("tools"), ..Config::default() };
         Self { folder, sandbox: sandbox.unwrap(), config: config.into() }

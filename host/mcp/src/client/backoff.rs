@@ -14,12 +14,12 @@ const STAYED: Duration = Duration::from_secs(10);
 
 /// The pauses of one server.
 #[derive(Debug)]
-pub(super) struct Pauses {
+pub(super) struct Backoff {
     first: Duration,
     next: Duration,
 }
 
-impl Pauses {
+impl Backoff {
     pub(super) fn new() -> Self {
         Self::beginning_with(FIRST)
     }
@@ -47,8 +47,8 @@ mod tests {
 
     #[test]
     fn pauses_grow_to_a_bound_and_start_over_once_the_server_has_stayed() {
-        let mut pauses = Pauses::new();
-        let mut next = |stayed: u64| pauses.after(Duration::from_secs(stayed)).as_millis();
+        let mut backoff = Backoff::new();
+        let mut next = |stayed: u64| backoff.after(Duration::from_secs(stayed)).as_millis();
         let grown: Vec<u128> = (0..9).map(|_| next(0)).collect();
         assert_eq!(grown, [500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000]);
         assert_eq!(

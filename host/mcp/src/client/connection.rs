@@ -35,7 +35,7 @@ use tollgate_sandbox::MemoryBudget;
 /// The maximum number of tools in a server's list, over all its pages.
 pub const MAX_LISTED: usize = 1_024;
 /// How often to check whether a server is still there.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// The maximum size of its list as JSON, over all its pages, in bytes.
 pub const MAX_LISTED_BYTES: usize = 4 * 1024 * 1024;
 /// The maximum number of JSON nodes in its list, over all its pages.
@@ -129,7 +129,7 @@ impl ServerConnection {
                         let server = link.server();
                         ConnectionFailure::is_final(format!(
                             "the environment variable {name} is not set; set it to the token, or correct \
-                             `token_env` in [mcp.{server}]"
+                             `token_env` of the server {server}"
                         ))
                     })
                 });
@@ -212,7 +212,7 @@ impl ServerConnection {
 /// Waits until the server refuses to call a tool that it lists.
 async fn refused(link: &Link) {
     while !link.takes_refusal() {
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
@@ -222,7 +222,7 @@ async fn gone(
     link: &Link,
 ) -> ConnectionFailure {
     loop {
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
         if link.has_flooded() {
             return ConnectionFailure::exceeds("it flooded the connection");
         }

@@ -1,7 +1,7 @@
 //! HTTP connections to a server. Its output is metered before it is parsed, both single bodies
 //! and event streams.
 
-use super::backoff::Pauses;
+use super::backoff::Backoff;
 use super::meter::{End, Meter};
 use super::rewrite::rewritten;
 use futures::StreamExt as _;
@@ -43,7 +43,7 @@ pub(super) struct MeteredClient {
 
 /// The streams that the server opens again and again, one after another.
 struct Streams {
-    pauses: Pauses,
+    backoff: Backoff,
     /// When the last one was to be opened; `None` if there was none.
     last: Option<Instant>,
 }
@@ -51,7 +51,7 @@ struct Streams {
 impl Streams {
     /// Returns how long to wait before the next one. The first is opened at once.
     fn pause(&mut self) -> Duration {
-        let pause = self.last.map_or(Duration::ZERO, |last| self.pauses.after(last.elapsed()));
+        let pause = self.last.map_or(Duration::ZERO, |last| self.backoff.after(last.elapsed()));
         self.last = Some(Instant::now() + pause);
         pause
     }
@@ -61,7 +61,7 @@ impl MeteredClient {
     /// Creates a client, which sends this token, if any, with each request.
     pub(super) fn new(client: reqwest::Client, meter: Meter, token: Option<&str>) -> Self {
         let token = token.filter(|token| token.len() >= MIN_SECRET_BYTES).map(Arc::from);
-        let streams = Streams { pauses: Pauses::new(), last: None };
+        let streams = Streams { backoff: Backoff::new(), last: None };
         Self { client, meter, token, streams: Arc::new(Mutex::new(streams)) }
     }
 

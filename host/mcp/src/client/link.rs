@@ -189,15 +189,17 @@ impl Link {
     }
 
     /// Forwards a server's progress to the call's observer.
-    pub(super) fn progress(&self, told: ProgressNotificationParam) {
-        let fraction =
-            told.total.filter(|total| *total > 0.0).map(|total| (told.progress / total).clamp(0.0, 1.0));
+    pub(super) fn progress(&self, notification: ProgressNotificationParam) {
+        let fraction = notification
+            .total
+            .filter(|total| *total > 0.0)
+            .map(|total| (notification.progress / total).clamp(0.0, 1.0));
         let report = Report::Progress {
             status: ProgressStatus::Running,
-            message: told.message.map(|message| clean(&message, MAX_PROGRESS_BYTES)),
+            message: notification.message.map(|message| clean(&message, MAX_PROGRESS_BYTES)),
             progress: fraction.filter(|fraction| fraction.is_finite()),
         };
-        self.open_calls().report(told.progress_token, report);
+        self.open_calls().report(notification.progress_token, report);
     }
 
     /// Returns the tools that the server refused to call although it lists them.

@@ -1,7 +1,7 @@
 //! Notifications of a changed tool list. A server sends them by itself or, in newer versions of
 //! the protocol, to subscribers.
 
-use super::backoff::Pauses;
+use super::backoff::Backoff;
 use rmcp::RoleClient;
 use rmcp::model::{ProtocolVersion, SubscriptionFilter};
 use rmcp::service::{Peer, Subscription};
@@ -18,29 +18,29 @@ pub(super) struct Changes {
     server: String,
     peer: Peer<RoleClient>,
     /// Notified by the server itself.
-    told: Arc<Notify>,
+    changed: Arc<Notify>,
     /// The subscription and when it began; `None` if there is none at present.
     subscription: Option<(Subscription, Instant)>,
     /// The pauses before a subscription that ended or was refused is made again.
-    pauses: Pauses,
+    backoff: Backoff,
 }
 
 impl Changes {
     /// Listens for notifications that the server sends by itself, until [`Self::subscribe`].
-    pub(super) fn of(server: &str, peer: Peer<RoleClient>, told: Arc<Notify>) -> Self {
-        Self { server: server.to_owned(), peer, told, subscription: None, pauses: Pauses::new() }
+    pub(super) fn of(server: &str, peer: Peer<RoleClient>, changed: Arc<Notify>) -> Self {
+        Self { server: server.to_owned(), peer, changed, subscription: None, backoff: Backoff::new() }
     }
 
     /// Waits until the list may have changed. A subscription that ended is made again, after
     /// pauses that grow for as long as it is refused; meanwhile the server stays in use.
     pub(super) async fn next(&mut self) {
         if !self.are_subscribed_to() {
-            return self.told.notified().await;
+            return self.changed.notified().await;
         }
         let mut stayed = Duration::ZERO;
         if let Some((subscription, since)) = &mut self.subscription {
             tokio::select! {
-                () = self.told.notified() => return,
+                () = self.changed.notified() => return,
                 next = subscription.next() => if matches!(next, Ok(Some(_))) { return },
             }
             // A proxy in between may have closed it for its age.
@@ -49,8 +49,8 @@ impl Changes {
         }
         loop {
             tokio::select! {
-                () = self.told.notified() => return,
-                () = tokio::time::sleep(self.pauses.after(stayed)) => {}
+                () = self.changed.notified() => return,
+                () = tokio::time::sleep(self.backoff.after(stayed)) => {}
             }
             stayed = Duration::ZERO;
             self.subscribe().await;

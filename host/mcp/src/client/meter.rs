@@ -189,12 +189,13 @@ impl<S> MeteredStream<S> {
 
     fn reserve(&mut self) -> Result<(), ReplyTooHeavy> {
         let needed = 2 * self.message.bytes as u64 + self.message.nodes as u64 * VALUE_BYTES;
+        let exhausted = ReplyTooHeavy::Budget(self.meter.budget.limit_places());
         let memory = match &mut self.memory {
             Some(memory) => memory,
-            None => self.memory.insert(self.meter.budget.try_reserve(0).ok_or(ReplyTooHeavy::Budget)?),
+            None => self.memory.insert(self.meter.budget.try_reserve(0).ok_or(exhausted)?),
         };
         match needed.checked_sub(memory.bytes()) {
-            Some(more) if more > 0 && !memory.try_grow(more) => Err(ReplyTooHeavy::Budget),
+            Some(more) if more > 0 && !memory.try_grow(more) => Err(exhausted),
             Some(_) => Ok(()),
             None => {
                 memory.shrink_to(needed);

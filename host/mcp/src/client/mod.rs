@@ -30,7 +30,7 @@ pub use meter::MAX_BYTES_PER_SECOND;
 pub use process::is_program;
 pub use transport::MAX_UNANSWERED;
 
-use backoff::Pauses;
+use backoff::Backoff;
 use connection::{ServerConnection, StartMethod};
 use failure::ConnectionFailure;
 use link::Link;
@@ -147,7 +147,7 @@ struct FirstAttempt {
 
 impl ManagedServer {
     async fn keep(self) {
-        let (mut pauses, mut ways) = (Pauses::new(), KnownStartMethod::default());
+        let (mut backoff, mut ways) = (Backoff::new(), KnownStartMethod::default());
         loop {
             let begun = tokio::select! {
                 biased;
@@ -191,7 +191,7 @@ impl ManagedServer {
             if gone.is_final {
                 return;
             }
-            if self.stop.run_until_cancelled(tokio::time::sleep(pauses.after(stayed))).await.is_none() {
+            if self.stop.run_until_cancelled(tokio::time::sleep(backoff.after(stayed))).await.is_none() {
                 return;
             }
         }
@@ -223,7 +223,7 @@ impl ManagedServer {
             Err(_) => {
                 ways.timed_out();
                 Err(ConnectionFailure::because(format!(
-                    "it did not start within {} ms{}; correct [mcp.{}], or give it longer with `start_timeout_ms`",
+                    "it did not start within {} ms{}; correct the settings of the server {}, or give it longer with `start_timeout_ms`",
                     whole.as_millis(),
                     self.link.output.shown(),
                     self.name
@@ -273,7 +273,7 @@ impl ManagedServer {
     /// Offers the server's tools until it disconnects; returns the reason.
     async fn stay(&self, connection: &mut ServerConnection) -> ConnectionFailure {
         connection.subscribe().await;
-        let mut pauses = Pauses::beginning_with(SETTLE);
+        let mut backoff = Backoff::beginning_with(SETTLE);
         loop {
             let read = Instant::now();
             match tokio::time::timeout(self.config.start_timeout, connection.list()).await {
@@ -291,7 +291,7 @@ impl ManagedServer {
             if let Some(gone) = connection.changed_or_gone(&self.link).await {
                 return gone;
             }
-            let pause = tokio::time::sleep(pauses.after(read.elapsed()));
+            let pause = tokio::time::sleep(backoff.after(read.elapsed()));
             tokio::pin!(pause);
             tokio::select! {
                 () = &mut pause => {}

@@ -95,7 +95,7 @@ fn fits(schema: Option<&Value>, value: &Value) -> bool {
 
 /// The next step of a call whose answer lists required input.
 #[derive(Debug)]
-pub(super) enum Next {
+pub(super) enum InputStep {
     /// Wait for a person.
     Suspend(Ticket),
     /// Repeat the call with these inputs.
@@ -105,26 +105,32 @@ pub(super) enum Next {
 }
 
 /// Returns the next step after an answer that lists required input.
-pub(super) fn next(server: &str, required: InputRequiredResult, decided: &mut AnsweredQuestion) -> Next {
+pub(super) fn next(server: &str, required: InputRequiredResult, decided: &mut AnsweredQuestion) -> InputStep {
     let mut requests = required.input_requests.unwrap_or_default().into_iter();
     let Some((id, request)) = requests.next() else {
-        return Next::Again(None, required.request_state);
+        return InputStep::Again(None, required.request_state);
     };
     let InputRequest::Elicitation(request) = request else {
-        return Next::Fail("it asked for input that only a model or a client's files can provide".to_owned());
+        return InputStep::Fail(
+            "it asked for input that only a model or a client's files can provide".to_owned(),
+        );
     };
     if requests.next().is_some() {
-        return Next::Fail("it asked a person several questions at once; only one is supported".to_owned());
+        return InputStep::Fail(
+            "it asked a person several questions at once; only one is supported".to_owned(),
+        );
     }
     match asked(server, &request.params, decided) {
-        QuestionMatch::New(ticket) => Next::Suspend(ticket),
-        QuestionMatch::Other => Next::Fail(OTHER.to_owned()),
-        QuestionMatch::NotAForm => Next::Fail("it asked a person for something other than a form".to_owned()),
+        QuestionMatch::New(ticket) => InputStep::Suspend(ticket),
+        QuestionMatch::Other => InputStep::Fail(OTHER.to_owned()),
+        QuestionMatch::NotAForm => {
+            InputStep::Fail("it asked a person for something other than a form".to_owned())
+        }
         QuestionMatch::Answered(value) => {
             let answer = ElicitResult::new(ElicitationAction::Accept).with_content(value);
             match serde_json::to_value(answer) {
-                Ok(answer) => Next::Again(Some([(id, answer)].into()), required.request_state),
-                Err(e) => Next::Fail(format!("the answer cannot be sent: {e}")),
+                Ok(answer) => InputStep::Again(Some([(id, answer)].into()), required.request_state),
+                Err(e) => InputStep::Fail(format!("the answer cannot be sent: {e}")),
             }
         }
     }

@@ -3,7 +3,7 @@
 
 use super::call_result::{malformed, outcome};
 use super::link::{CallQuestions, Link, OpenCall};
-use super::questions::{self, AnsweredQuestion, Next, OTHER};
+use super::questions::{self, AnsweredQuestion, InputStep, OTHER};
 use super::resources;
 use super::rewrite::is_malformed;
 use super::tools::{RemoteCall, RemoteTool};
@@ -97,9 +97,9 @@ impl RemoteRunner {
                 ServerAnswer::Required(required) => required,
             };
             match questions::next(&link.server, required, &mut decided) {
-                Next::Suspend(ticket) => return Ok(suspended(ticket)),
-                Next::Again(given, kept) => (responses, state) = (given, kept),
-                Next::Fail(why) => return Err(link.failed(&why)),
+                InputStep::Suspend(ticket) => return Ok(suspended(ticket)),
+                InputStep::Again(given, kept) => (responses, state) = (given, kept),
+                InputStep::Fail(why) => return Err(link.failed(&why)),
             }
         }
         Err(link.failed(&format!("it required input {MAX_ROUNDS} times in a row")))
@@ -211,7 +211,7 @@ fn reserved(outcome: Outcome, budget: &MemoryBudget, server: &str) -> (Outcome, 
     }
     match budget.try_reserve(COPIES * bytes as u64) {
         Some(memory) => (outcome, Some(Arc::new(memory))),
-        None => (ReplyTooHeavy::Budget.fault(server).into(), None),
+        None => (ReplyTooHeavy::Budget(budget.limit_places()).fault(server).into(), None),
     }
 }
 
@@ -256,9 +256,9 @@ impl Drop for RegisteredCall<'_> {
         let Some((peer, id)) = self.waiting.take() else { return };
         tokio::spawn(async move {
             let why = Some("the answer is no longer awaited".to_owned());
-            let told = CancelledNotificationParam::new(Some(id), why);
+            let notification = CancelledNotificationParam::new(Some(id), why);
             // A server that is gone has stopped already.
-            let _ = peer.notify_cancelled(told).await;
+            let _ = peer.notify_cancelled(notification).await;
         });
     }
 }

@@ -75,7 +75,7 @@ pub(super) fn taken(server: &str, offered: &ServerOffer<'_>, timeout_ms: Option<
     for tool in offered.tools {
         let other =
             alike.get(&fold(&tool.name)).and_then(|names| names.iter().find(|name| **name != tool.name));
-        let one = look_on(tools.len(), taken.notices.len())
+        let one = check_counts(tools.len(), taken.notices.len())
             .and_then(|()| take_one(server, tool, tools.len(), timeout_ms, pattern_bytes));
         let left_out = match one {
             Ok(CheckedTool { descriptor, .. }) if taken.names.contains_key(&descriptor.name) => {
@@ -119,7 +119,7 @@ pub(super) fn taken(server: &str, offered: &ServerOffer<'_>, timeout_ms: Option<
 }
 
 /// Checks whether another tool is looked at. Compiling a schema takes time, also if it is refused then.
-fn look_on(accepted: usize, left_out: usize) -> Result<(), String> {
+fn check_counts(accepted: usize, left_out: usize) -> Result<(), String> {
     if accepted >= MAX_TOOLS {
         return Err(format!("at most {MAX_TOOLS} tools are accepted from one server"));
     }

@@ -3,6 +3,7 @@
 
 use tollgate_agent::code::Code;
 use tollgate_agent::json::MAX_NODES;
+use tollgate_agent::limit_places::{LimitPlaces, LimitScope};
 use tollgate_agent::outcome::Fault;
 use tollgate_sandbox::{MemoryBudget, Reservation};
 
@@ -16,7 +17,7 @@ pub(super) enum ReplyTooHeavy {
     /// It has too many values.
     Values,
     /// The host's memory is in use by others.
-    Budget,
+    Budget(&'static LimitPlaces),
 }
 
 impl ReplyTooHeavy {
@@ -27,7 +28,7 @@ impl ReplyTooHeavy {
                 Code::MalformedOutput,
                 format!("The server '{server}' sent a message of more than {MAX_NODES} JSON values."),
             ),
-            ReplyTooHeavy::Budget => Fault::new(
+            ReplyTooHeavy::Budget(places) => Fault::new(
                 Code::Overloaded,
                 // The tool has run, so nothing advises to repeat the call.
                 format!(
@@ -35,9 +36,10 @@ impl ReplyTooHeavy {
                      have had effects."
                 ),
             )
-            .with_detail(
-                "the limit is memory_budget_bytes; an operator can raise it in tollgate.toml, under [limits]",
-            ),
+            .with_detail(format!(
+                "the limit is memory_budget_bytes; an operator can raise it{}",
+                places.of(LimitScope::Host)
+            )),
         }
     }
 }
@@ -124,9 +126,10 @@ impl LineWeight {
 
     fn reserve(&mut self) -> Result<(), ReplyTooHeavy> {
         let needed = 2 * self.bytes + self.values as u64 * VALUE_BYTES;
+        let exhausted = ReplyTooHeavy::Budget(self.budget.limit_places());
         let memory = match &mut self.memory {
             Some(memory) => memory,
-            None => self.memory.insert(self.budget.try_reserve(0).ok_or(ReplyTooHeavy::Budget)?),
+            None => self.memory.insert(self.budget.try_reserve(0).ok_or(exhausted)?),
         };
         match needed.checked_sub(memory.bytes()) {
             Some(0) | None => {
@@ -137,7 +140,7 @@ impl LineWeight {
                 if memory.try_grow(missing) {
                     Ok(())
                 } else {
-                    Err(ReplyTooHeavy::Budget)
+                    Err(exhausted)
                 }
             }
         }
@@ -179,7 +182,10 @@ mod tests {
         weight.add(b"{}").unwrap();
         assert!(budget.reserved_bytes() <= 4 << 10);
         let others = budget.try_reserve(60 << 20).unwrap();
-        assert_eq!(weight.add(&message(100_000).as_bytes()[..1 << 20]), Err(ReplyTooHeavy::Budget));
+        assert_eq!(
+            weight.add(&message(100_000).as_bytes()[..1 << 20]),
+            Err(ReplyTooHeavy::Budget(&LimitPlaces::NONE))
+        );
         drop((others, weight));
         assert_eq!(budget.reserved_bytes(), 0);
     }

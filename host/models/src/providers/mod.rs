@@ -3,7 +3,7 @@
 mod errors;
 mod frames;
 mod http_client;
-mod muted;
+mod logs;
 mod probe;
 mod prompt;
 mod provider;
@@ -23,7 +23,7 @@ use genai::Headers;
 use genai::chat::{ChatOptions, ChatStreamEvent, ContentPart, StopReason, StreamEnd, Usage};
 use genai::resolver::{AuthData, Endpoint};
 use genai::{ModelIden, ServiceTarget};
-use muted::without_logs;
+use logs::without_logs;
 use reader::{abandon, next_line, reader};
 use reqwest::Url;
 use serde_json::{Value, json};
@@ -128,14 +128,14 @@ impl HttpModel {
         // The path and the query may contain secrets.
         let (origin, path) = (base_url.origin().ascii_serialization(), base_url.path());
         if fault.message().starts_with(errors::UNREACHABLE) {
-            let at = format!("{} at {origin} (`base_url` in [model])", errors::UNREACHABLE);
+            let at = format!("{} at {origin} (`base_url` of the model)", errors::UNREACHABLE);
             return fault.reworded(|words| words.replacen(errors::UNREACHABLE, &at, 1));
         }
         if fault.message().starts_with(errors::UNAUTHORIZED) {
             let hint = match &self.options.key_variable {
                 Some(variable) => format!("The key is read from the environment variable {variable}."),
                 None => {
-                    "No key was sent; name the variable that holds it: `api_key_env` in [model].".to_owned()
+                    "No key was sent; name the variable that holds it: `api_key_env` of the model.".to_owned()
                 }
             };
             return fault.reworded(|words| format!("{} {hint}", sentence(words)));
@@ -193,7 +193,7 @@ impl Model for HttpModel {
             Ok(Err(_)) => Err(ModelFault::transient("The reply could not be read.", None)),
             Err(_) => Err(ModelFault::transient(
                 &format!(
-                    "The reply was incomplete after {limit:.1?}. The limit is `reply_timeout_ms` in [model]."
+                    "The reply was incomplete after {limit:.1?}. The limit is `reply_timeout_ms` of the model."
                 ),
                 None,
             )),
@@ -218,7 +218,7 @@ impl Options {
         let path = path.trim_end_matches('/');
         is_missing.then(|| {
             format!(
-                "`base_url` in [model] may lack its path: try `base_url = \"{origin}{path}{customary}\"`."
+                "`base_url` of the model may lack its path: try `base_url = \"{origin}{path}{customary}\"`."
             )
         })
     }

@@ -170,7 +170,7 @@ impl Story {
     /// Waits until the hosts have begun.
     async fn until_at_work(&self) {
         let until = Instant::now() + PATIENCE;
-        while self.open().await.iter().filter(|run| run.at_work).count() < RUNS_PER_FAULT {
+        while self.open().await.iter().filter(|run| run.is_driven).count() < RUNS_PER_FAULT {
             assert!(Instant::now() < until, "seed {}: no host begins", self.seed);
             tokio::time::sleep(Duration::from_millis(20)).await;
         }

@@ -123,7 +123,7 @@ async fn w9_a_call_that_had_begun_is_not_run_by_a_host_with_another_version_of_i
     };
     tokio::join!(first.work(&options, &stop), stopping);
     first.store().flush().await.unwrap();
-    assert!(!run_of(&first, &run_id).await.at_work);
+    assert!(!run_of(&first, &run_id).await.is_driven);
     let (second, other_calls) = host(store().await, "v2", vec![ScriptedTurn::text("It was interrupted.")]);
     let (works, stop) = (second.clone(), CancellationToken::new());
     let _stopped = stop.clone().drop_guard();

@@ -80,7 +80,7 @@ async fn a_process_that_has_just_begun_takes_over_the_run_of_a_silent_host() {
     ghost(&database.client().await, -1).await;
     let store = PostgresStore::connect(database.config().with_lease(LEASE).unwrap()).await.unwrap();
     let run = store.runs(RunFilter::default()).await.unwrap().pop().unwrap();
-    assert!(!run.at_work, "its lease is over");
+    assert!(!run.is_driven, "its lease is over");
     assert_eq!(run.owner.map(|owner| (owner.id, owner.name)), Some(("ghost".to_owned(), "db-1".to_owned())));
     assert_eq!(store.hosts().await.unwrap()[0].state, "late");
     // It waits until the host is known to be gone, and fails at once while a lease is valid.
@@ -88,7 +88,7 @@ async fn a_process_that_has_just_begun_takes_over_the_run_of_a_silent_host() {
     let database = cluster().database().await;
     ghost(&database.client().await, 600_000).await;
     let store = PostgresStore::connect(database.config().with_lease(LEASE).unwrap()).await.unwrap();
-    assert!(store.runs(RunFilter::default()).await.unwrap()[0].at_work);
+    assert!(store.runs(RunFilter::default()).await.unwrap()[0].is_driven);
     assert!(matches!(store.acquire("r", 1).await, Err(CommitError::Advanced)));
 }
 
@@ -111,7 +111,7 @@ async fn a_run_that_a_host_owns_without_driving_it_is_released() {
     })
     .await;
     let driven = store.runs(RunFilter { run_id_prefix: Some("driven".into()), ..RunFilter::default() }).await;
-    assert!(driven.unwrap()[0].at_work, "that one is driven");
+    assert!(driven.unwrap()[0].is_driven, "that one is driven");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -248,7 +248,7 @@ async fn a_connection_that_breaks_or_stands_still_delays_a_commit_and_loses_noth
     end_connections(&database.client().await).await;
     store.commit(commit("r", 1, 4, vec![Event::RunWaiting])).await.unwrap();
     assert_eq!(store.events("r", 0).await.unwrap().len(), 5);
-    assert!(!store.runs(RunFilter::default()).await.unwrap()[0].at_work);
+    assert!(!store.runs(RunFilter::default()).await.unwrap()[0].is_driven);
 }
 
 /// Ends all other connections to the database.

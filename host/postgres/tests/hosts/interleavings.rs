@@ -317,7 +317,7 @@ impl Story {
             }
             Step::Release(host, run) => {
                 let epoch = machine.hosts[host].releases[run].unwrap();
-                self.stores[host].release(&self.run(run), u64::from(epoch));
+                self.stores[host].release(&self.run(run), u64::from(epoch)).await;
                 self.stores[host].flush().await.unwrap();
                 Answer::Done
             }

@@ -150,7 +150,7 @@ async fn work_on_runs(store: &PostgresStore) {
     assert_eq!(store.runs_with_commands(&["r".into(), "q".into()]).await.unwrap().len(), 1);
     store.withdraw("r", "c").await.unwrap();
     for run in &claimed {
-        store.release(&run.run_id, run.epoch);
+        store.release(&run.run_id, run.epoch).await;
     }
     store.flush().await.unwrap();
     let epoch = store.acquire("q", 1).await.unwrap();

@@ -51,7 +51,7 @@ async fn a_server_is_refused_that_is_not_the_one_of_the_certificate() {
     let role = role(&database).await;
     // No public authority has signed it.
     let words = refused(config(&role, "localhost", &database, "?sslmode=require")).await;
-    assert!(words.contains("TLS failed") && words.contains("as ca in [store]"), "{words}");
+    assert!(words.contains("TLS failed") && words.contains("as the store's ca"), "{words}");
     // It names another machine.
     let other = config(&role, "127.0.0.1", &database, "");
     let words = refused(other.with_ca(cluster().certificate())).await;
@@ -66,7 +66,7 @@ async fn a_wrong_password_and_a_missing_tls_have_words_of_their_own() {
     let words = refused(trusting.with_password("wrong")).await;
     assert!(words.contains("refused the user or the password") && !words.contains("wrong"), "{words}");
     let words = refused(config(&role, "localhost", &database, "?sslmode=disable")).await;
-    assert!(words.contains("the server requires TLS; set ca in [store]"), "{words}");
+    assert!(words.contains("the server requires TLS; set the store's ca"), "{words}");
     // A server without TLS: it offers none on its Unix socket.
     let proxy = Proxy::start(cluster().socket()).await;
     let url = proxy.url(&database.name).replace("sslmode=disable", "sslmode=require");

@@ -84,7 +84,7 @@ async fn a_run_that_is_submitted_on_one_host_is_followed_there_and_driven_by_ano
     let (submits, _) = hosts.host().await;
     let run_id = submits.submit(RunRequest::new(AGENT, "Go.").on_thread("t")).await.unwrap();
     let queued = run_of(&submits, &run_id).await;
-    assert!(queued.queued && !queued.at_work, "{queued:?}");
+    assert!(queued.queued && !queued.is_driven, "{queued:?}");
     let mut events = submits.follow(&run_id, 0).await.unwrap();
     let (_works, _stop) = hosts.working().await;
     let mut numbers = Vec::new();
@@ -176,9 +176,12 @@ async fn a_run_is_cancelled_from_another_host_whether_it_is_queued_at_work_or_wa
     until_status(&one, &waiting, "cancelled").await;
     let RunCommand::Decide(late) = yes("late", &target) else { unreachable!() };
     let late = one.decide(&waiting, late).await.map(drop);
-    assert!(matches!(late, Err(HostError::AlreadyDecided(_))), "it was seen, so it is not unknown: {late:?}");
+    assert!(
+        matches!(late, Err(HostError::AlreadyDecided { .. })),
+        "it was seen, so it is not unknown: {late:?}"
+    );
     let at_work = one.submit(RunRequest::new(AGENT, "Go.").on_thread("a")).await.unwrap();
-    until("work", async || run_of(&one, &at_work).await.at_work.then_some(())).await;
+    until("work", async || run_of(&one, &at_work).await.is_driven.then_some(())).await;
     // It may have ended by itself meanwhile.
     let _ = one.send(&at_work, cancel()).await;
     until("the end", async || {
@@ -205,7 +208,7 @@ async fn a_run_that_another_host_drives_is_decided_and_cancelled_without_workers
     })
     .await;
     let run = run_of(&other, &run_id).await;
-    assert!(run.at_work && run.owner.is_some_and(|owner| owner.id == *drives_store.host_id()));
+    assert!(run.is_driven && run.owner.is_some_and(|owner| owner.id == *drives_store.host_id()));
     let wrong = other.decide(&run_id, decision("x", "no-such-call")).await.map(drop);
     assert!(matches!(wrong, Err(HostError::UnknownQuestion(_))), "{wrong:?}");
     let mut joined = other.decide(&run_id, decision("a", &asked)).await.unwrap();
@@ -213,9 +216,9 @@ async fn a_run_that_another_host_drives_is_decided_and_cancelled_without_workers
     let decided = |event: &Event| matches!(event, Event::CallDecided { decision, .. } if decision.id == "a");
     assert!(record.iter().any(|stored| decided(&stored.event)), "it is in the record");
     let late = other.decide(&run_id, decision("b", &asked)).await.map(drop);
-    assert!(matches!(late, Err(HostError::AlreadyDecided(_))), "{late:?}");
+    assert!(matches!(late, Err(HostError::AlreadyDecided { .. })), "{late:?}");
     assert!(other.store().commands(&run_id).await.unwrap().is_empty());
-    assert!(run_of(&other, &run_id).await.at_work, "the other call goes on");
+    assert!(run_of(&other, &run_id).await.is_driven, "the other call goes on");
     other.cancel(&run_id, Some("no longer needed".to_owned())).await.unwrap();
     let follow = async {
         while joined.events.next().await.is_some() {}
@@ -360,7 +363,7 @@ async fn a_host_that_cannot_renew_its_lease_stops_its_runs_and_records_no_end() 
     assert_eq!(drives.store().events(&run_id, 0).await.unwrap().len(), before, "nothing is recorded");
     behind.batch_execute("COMMIT").await.unwrap();
     let (_works, _stop) = hosts.working().await;
-    until("that it goes on", async || run_of(&drives, &run_id).await.at_work.then_some(())).await;
+    until("that it goes on", async || run_of(&drives, &run_id).await.is_driven.then_some(())).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -411,7 +414,7 @@ async fn behind_a_pooler_without_notifications_hosts_find_work_and_commands_by_l
     let _stopped = stop.clone().drop_guard();
     tokio::spawn(async move { works.work(&options(), &stop).await });
     let run_id = submits.submit(RunRequest::new(AGENT, "Please linger.").on_thread("t")).await.unwrap();
-    until("work", async || run_of(&submits, &run_id).await.at_work.then_some(())).await;
+    until("work", async || run_of(&submits, &run_id).await.is_driven.then_some(())).await;
     submits.send(&run_id, RunCommand::Cancel("enough".to_owned())).await.unwrap();
     until_status(&submits, &run_id, "cancelled").await;
     let warns = |warnings: &[String]| warnings.iter().any(|why| why.contains("set listen_url"));
@@ -443,7 +446,7 @@ async fn a_host_that_is_asked_to_stop_releases_its_runs_and_no_one_waits_for_its
         .await
         .unwrap()
         .into_iter()
-        .filter(|run| run.at_work)
+        .filter(|run| run.is_driven)
         .map(|run| run.run_id)
         .collect();
     assert!(names.is_empty(), "no run seems to be at work: {names:?}");

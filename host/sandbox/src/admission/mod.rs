@@ -23,11 +23,11 @@ use std::time::Duration;
 pub(crate) struct Admission {
     memory: MemoryBudget,
     calls: Arc<CallLimit>,
-    lent: Arc<YieldedSlot>,
+    lending: Arc<LendingCalls>,
 }
 
 /// The resources that calls keep while they wait for child runs.
-struct YieldedSlot {
+struct LendingCalls {
     bytes: AtomicU64,
     memory: MemoryBudget,
     calls: AtomicU32,
@@ -54,7 +54,7 @@ pub(crate) struct Slot {
     calls: Arc<CallLimit>,
     /// The component's slots, and the parts of them that the call takes.
     of_component: Option<(Arc<CallLimit>, u32)>,
-    lent: Arc<YieldedSlot>,
+    lending: Arc<LendingCalls>,
 }
 
 /// A slot among the running calls, returned on drop.
@@ -65,7 +65,7 @@ struct RunningSlot {
 
 /// The reason why a call is not admitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NoTurn {
+pub(crate) enum NotAdmitted {
     /// Too many calls are already waiting.
     QueueFull,
     /// The call waited for as long as its timeout.
@@ -75,9 +75,9 @@ pub(crate) enum NoTurn {
 impl Admission {
     pub(crate) fn new(config: &SandboxConfig) -> Self {
         let calls = CallLimit::new(config.concurrent_calls.max(1), config.waiting_calls);
-        let memory = MemoryBudget::new(config.memory_budget_bytes);
+        let memory = MemoryBudget::new(config.memory_budget_bytes).with_limit_places(config.limit_places);
         Self {
-            lent: Arc::new(YieldedSlot {
+            lending: Arc::new(LendingCalls {
                 bytes: AtomicU64::new(0),
                 memory: memory.clone(),
                 calls: AtomicU32::new(0),
@@ -103,7 +103,7 @@ impl Admission {
         };
         let reserved = self.memory.try_reserve(memory_bytes.clamp(1, self.memory.most_for_calls_bytes()))?;
         let _of_host = self.calls.try_take(1)?;
-        Some(self.turn(memory_bytes, reserved, of_component, RunningSlot { _of_host, _of_component }))
+        Some(self.slot(memory_bytes, reserved, of_component, RunningSlot { _of_host, _of_component }))
     }
 
     /// Waits for room for a call that needs this much memory. A call waits for its component's
@@ -113,12 +113,12 @@ impl Admission {
         of: Option<&ComponentPlaces>,
         memory_bytes: u64,
         patience: Duration,
-    ) -> Result<Slot, NoTurn> {
-        if let Some(turn) = self.take_at_once(of, memory_bytes) {
-            return Ok(turn);
+    ) -> Result<Slot, NotAdmitted> {
+        if let Some(slot) = self.take_at_once(of, memory_bytes) {
+            return Ok(slot);
         }
-        let _waits_in_component = of.map(|of| of.parts.queue().ok_or(NoTurn::QueueFull)).transpose()?;
-        let _waits = self.calls.queue().ok_or(NoTurn::QueueFull)?;
+        let _waits_in_component = of.map(|of| of.parts.queue().ok_or(NotAdmitted::QueueFull)).transpose()?;
+        let _waits = self.calls.queue().ok_or(NotAdmitted::QueueFull)?;
         let of_component = self.parts_of(of, memory_bytes);
         let room = async {
             let of_component = acquire(of_component.as_ref()).await;
@@ -127,9 +127,9 @@ impl Admission {
         };
         match tokio::time::timeout(patience, room).await {
             Ok(Some((_of_component, reserved, _of_host))) => {
-                Ok(self.turn(memory_bytes, reserved, of_component, RunningSlot { _of_host, _of_component }))
+                Ok(self.slot(memory_bytes, reserved, of_component, RunningSlot { _of_host, _of_component }))
             }
-            Ok(None) | Err(_) => Err(NoTurn::TooLate),
+            Ok(None) | Err(_) => Err(NotAdmitted::TooLate),
         }
     }
 
@@ -138,7 +138,7 @@ impl Admission {
         Occupancy {
             running_calls: self.calls.in_use(),
             waiting_calls: self.calls.waiting(),
-            lending_calls: self.lent.calls.load(Relaxed),
+            lending_calls: self.lending.calls.load(Relaxed),
             memory_bytes: self.memory.reserved_bytes(),
         }
     }
@@ -149,16 +149,16 @@ impl Admission {
         Some((Arc::clone(&of.parts), parts))
     }
 
-    fn turn(
+    fn slot(
         &self,
         memory_bytes: u64,
         reserved: Reservation,
         of_component: Option<(Arc<CallLimit>, u32)>,
         place: RunningSlot,
     ) -> Slot {
-        let (calls, lent) = (Arc::clone(&self.calls), Arc::clone(&self.lent));
+        let (calls, lending) = (Arc::clone(&self.calls), Arc::clone(&self.lending));
         let place = Mutex::new(Some(place));
-        Slot { share: Share::new(memory_bytes, reserved), place, calls, of_component, lent }
+        Slot { share: Share::new(memory_bytes, reserved), place, calls, of_component, lending }
     }
 }
 
@@ -212,8 +212,8 @@ impl Slot {
     ///
     /// # Errors
     /// Fails without starting `work` if too many calls already wait this way.
-    pub(crate) async fn yield_slot<T>(&self, work: impl Future<Output = T>) -> Result<T, NoTurn> {
-        let _lent = self.lent.take(self.share.reserved_bytes())?;
+    pub(crate) async fn yield_slot<T>(&self, work: impl Future<Output = T>) -> Result<T, NotAdmitted> {
+        let _lending = self.lending.take(self.share.reserved_bytes())?;
         drop(self.hold(None));
         let done = work.await;
         let _of_component = acquire(self.of_component.as_ref()).await;
@@ -230,43 +230,43 @@ impl Slot {
 
 /// Memory that is charged to a call until this is dropped.
 pub(crate) struct Charge {
-    turn: Arc<Slot>,
+    slot: Arc<Slot>,
     bytes: u64,
 }
 
 impl Charge {
-    pub(crate) fn of(turn: &Arc<Slot>, bytes: u64) -> Result<Self, MemoryExhausted> {
-        turn.charge(bytes)?;
-        Ok(Self { turn: Arc::clone(turn), bytes })
+    pub(crate) fn of(slot: &Arc<Slot>, bytes: u64) -> Result<Self, MemoryExhausted> {
+        slot.charge(bytes)?;
+        Ok(Self { slot: Arc::clone(slot), bytes })
     }
 }
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        self.turn.release(self.bytes);
+        self.slot.release(self.bytes);
     }
 }
 
-impl YieldedSlot {
-    fn take(self: &Arc<Self>, bytes: u64) -> Result<LentShare, NoTurn> {
-        let share = LentShare { lent: Arc::clone(self), bytes };
+impl LendingCalls {
+    fn take(self: &Arc<Self>, bytes: u64) -> Result<LendingShare, NotAdmitted> {
+        let share = LendingShare { lending: Arc::clone(self), bytes };
         let before = (self.bytes.fetch_add(bytes, Relaxed), self.calls.fetch_add(1, Relaxed));
         let fits = before.0.saturating_add(bytes) <= self.memory.most_for_calls_bytes() / 2
             && before.1 < self.most_calls;
-        fits.then_some(share).ok_or(NoTurn::QueueFull)
+        fits.then_some(share).ok_or(NotAdmitted::QueueFull)
     }
 }
 
 /// The resources that one call holds while it waits for its child, returned on drop.
-struct LentShare {
-    lent: Arc<YieldedSlot>,
+struct LendingShare {
+    lending: Arc<LendingCalls>,
     bytes: u64,
 }
 
-impl Drop for LentShare {
+impl Drop for LendingShare {
     fn drop(&mut self) {
-        self.lent.bytes.fetch_sub(self.bytes, Relaxed);
-        self.lent.calls.fetch_sub(1, Relaxed);
+        self.lending.bytes.fetch_sub(self.bytes, Relaxed);
+        self.lending.calls.fetch_sub(1, Relaxed);
     }
 }
 

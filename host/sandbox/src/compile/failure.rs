@@ -5,6 +5,7 @@ use super::limits::COMPILED_BYTES_PER_BYTE;
 use super::parent::NoArtifact;
 use crate::error::{CompileFailure, FailureLifetime};
 use crate::load::census::ASYNC;
+use tollgate_agent::limit_places::LimitScope;
 
 /// Features that toolchains enable by default and this host does not support, with the command
 /// that disables them. The words continue a sentence that begins with the component's name.
@@ -31,10 +32,11 @@ pub(super) fn refused(why: &str) -> CompileFailure {
 impl CompilerPool {
     pub(super) fn failure(&self, failed: NoArtifact, most_bytes: u64) -> CompileFailure {
         let limits = &self.limits;
+        let place = limits.places.of(LimitScope::Host);
         let limited = |what: &str, limit: &str, ms: u128, lasts| {
             let why = format!(
                 "cannot be compiled: it takes longer than {ms} ms of {what} ({limit} = {ms}); make it smaller, \
-                 or raise {limit} in tollgate.toml, under [limits]"
+                 or raise {limit}{place}"
             );
             CompileFailure::new(why, lasts)
         };
@@ -53,8 +55,7 @@ impl CompilerPool {
                 let why = format!(
                     "cannot be compiled: its compiled form takes {} MiB, and the limit for a component of its size \
                      is {} MiB (compiled_bytes = {} and {COMPILED_BYTES_PER_BYTE} for each of its bytes, at most a \
-                     quarter of the cache's {} MiB); make it smaller, or raise compiled_bytes in tollgate.toml, \
-                     under [limits]",
+                     quarter of the cache's {} MiB); make it smaller, or raise compiled_bytes{place}",
                     bytes.div_ceil(1 << 20),
                     most_bytes >> 20,
                     limits.compiled_bytes,

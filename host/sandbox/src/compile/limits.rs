@@ -1,6 +1,7 @@
 //! The limits of compiling.
 
 use std::time::Duration;
+use tollgate_agent::limit_places::LimitPlaces;
 
 /// Additional bytes of the compiled form for each byte of the component.
 pub const COMPILED_BYTES_PER_BYTE: u64 = 64;
@@ -13,6 +14,7 @@ pub(super) struct CompileLimits {
     pub(super) memory_bytes: u64,
     pub(super) compiled_bytes: u64,
     pub(super) cache_bytes: u64,
+    pub(super) places: &'static LimitPlaces,
 }
 
 impl CompileLimits {

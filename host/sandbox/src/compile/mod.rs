@@ -37,7 +37,7 @@ pub(crate) struct CompilerPool {
     compatibility: Compatibility,
     layout: Layout,
     limits: CompileLimits,
-    turns: Semaphore,
+    permits: Semaphore,
 }
 
 impl CompilerPool {
@@ -52,8 +52,9 @@ impl CompilerPool {
                 memory_bytes: config.compile_memory_bytes,
                 compiled_bytes: config.compiled_bytes,
                 cache_bytes: config.cache_bytes,
+                places: config.limit_places,
             },
-            turns: Semaphore::new(COMPILED_AT_ONCE),
+            permits: Semaphore::new(COMPILED_AT_ONCE),
         }
     }
 
@@ -70,7 +71,7 @@ impl CompilerPool {
         engine: &Engine,
         checked: &Arc<ValidatedBytes>,
     ) -> Result<Artifact, CompileFailure> {
-        let Ok(_turn) = self.turns.acquire().await else {
+        let Ok(_permit) = self.permits.acquire().await else {
             return Err(CompileFailure::new(
                 "is not compiled: the sandbox is shutting down",
                 FailureLifetime::No,
@@ -128,6 +129,7 @@ impl CompilerPool {
             cpu: self.limits.cpu,
             wall: self.limits.wall,
             memory_bytes: self.limits.memory_bytes,
+            places: self.limits.places,
             artefact_bytes,
         }
     }

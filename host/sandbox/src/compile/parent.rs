@@ -13,6 +13,7 @@ use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{ChildStdin, Command};
+use tollgate_agent::limit_places::{LimitPlaces, LimitScope};
 use tollgate_agent::text::clean;
 
 /// The maximum number of threads of one compilation.
@@ -30,6 +31,7 @@ pub(super) struct CompilerJob<'a> {
     pub(super) wall: Duration,
     /// The address space of the process.
     pub(super) memory_bytes: u64,
+    pub(super) places: &'static LimitPlaces,
     /// The maximum size of the artifact in bytes.
     pub(super) artefact_bytes: u64,
 }
@@ -111,8 +113,9 @@ impl CompilerJob<'_> {
         let said = if said.is_empty() { "no message" } else { said };
         format!(
             "the compiler process returned no code and ended with {ended}: {said}. It has {} bytes of memory \
-             (compile_memory_bytes); if they do not suffice, raise compile_memory_bytes in tollgate.toml, under [limits]",
-            self.memory_bytes
+             (compile_memory_bytes); if they do not suffice, raise compile_memory_bytes{}",
+            self.memory_bytes,
+            self.places.of(LimitScope::Host)
         )
     }
 

@@ -34,6 +34,7 @@ use tokio_util::sync::CancellationToken;
 use tollgate_agent::code::Code;
 use tollgate_agent::content::ContentPart;
 use tollgate_agent::descriptor::ComponentDescriptor;
+use tollgate_agent::limit_places::LimitPlaces;
 use tollgate_agent::outcome::{Fault, Outcome, Usage};
 use tollgate_agent::proposal::Arguments;
 use wasmtime::Store;
@@ -120,6 +121,12 @@ impl Component {
         self.left_out.as_deref()
     }
 
+    /// Returns the places where an operator changes limits.
+    #[must_use]
+    pub fn limit_places(&self) -> &'static LimitPlaces {
+        self.linked.host.config.limit_places
+    }
+
     /// Checks that a component can be called and links it.
     pub(crate) fn link(
         host: Arc<Host>,
@@ -170,8 +177,8 @@ impl Component {
             // it.
             None => Box::pin(self.linked.ready(limits.memory_bytes, timeout, call.cancel)).await,
         };
-        let (code, turn) = match ready {
-            Ok((code, turn)) => (code, Arc::new(turn.under(&limits))),
+        let (code, slot) = match ready {
+            Ok((code, slot)) => (code, Arc::new(slot.under(&limits))),
             Err(ending) => return Attempt::unstarted(ending.fault(tool, &under)),
         };
         let _ticking = host.ticker.keep_ticking();
@@ -179,11 +186,11 @@ impl Component {
         // A replay is not held to the call's timeout, but the guest still sees that timeout.
         let patience = if call.replay.is_some() { host.config.timeout_ceiling } else { timeout };
         let term = CallDeadline::new(began, patience, call.cancel).using_files(!grants.files().is_empty());
-        let store = host.store(Instance::serving(&call, &limits, grants, &term, &turn), &limits);
+        let store = host.store(Instance::serving(&call, &limits, grants, &term, &slot), &limits);
         let (mut attempt, lifted, (content, content_bytes)) = match store {
             Ok(mut store) => {
                 let returned = term.attend(pin!(self.linked.execute(code, &mut store, &call, timeout))).await;
-                let reading = ResultReader::of(&call, &limits, grants, &store, &turn);
+                let reading = ResultReader::of(&call, &limits, grants, &store, &slot);
                 let attempt = attempt(&store, &limits);
                 let attached = store.data_mut().serves.as_mut().map(|serves| serves.attachments.take());
                 // Free the guest's memory before parsing its result.
@@ -200,14 +207,14 @@ impl Component {
         let finished = match lifted {
             Ok(ChargedOutcome { outcome, bytes }) => {
                 let (outcome, bytes) = (with_content(outcome, content), bytes + content_bytes);
-                redacted.outcome(outcome, bytes, &turn, &term).await.map(|outcome| (outcome, bytes))
+                redacted.outcome(outcome, bytes, &slot, &term).await.map(|outcome| (outcome, bytes))
             }
             Err(ending) => Err(ending),
         };
         match finished {
             Ok((outcome, bytes)) => {
                 attempt.outcome = outcome;
-                attempt.memory = turn.hand_over(bytes).map(Arc::new);
+                attempt.memory = slot.hand_over(bytes).map(Arc::new);
             }
             Err(ending) => {
                 // The attempt was cut short, so its usage is a lower bound.
@@ -275,7 +282,7 @@ impl LinkedComponent {
             let tool = tool.instantiate_async(&mut *store).await?;
             tool.tollgate_tool_tool().call_describe(store).await
         };
-        let read = self.sealed_and_read(ask, async |given, turn| v0_1_0::read_descriptor(given, turn).await);
+        let read = self.sealed_and_read(ask, async |given, slot| v0_1_0::read_descriptor(given, slot).await);
         read.await.map_err(|ending| {
             let (name, code) = (&self.origin.name, ending.code());
             let fault = self.sealed_fault(ending, "describe");
@@ -330,7 +337,7 @@ impl LinkedComponent {
     /// Returns the code and a slot to run if neither requires waiting.
     fn ready_at_once(&self, memory_bytes: u64) -> Option<(&Linkage, Slot)> {
         let code = self.code.get()?;
-        Some((code, self.host.turns.take_at_once(Some(&self.places), memory_bytes)?))
+        Some((code, self.host.admission.take_at_once(Some(&self.places), memory_bytes)?))
     }
 
     /// Returns the code and a slot to run, waiting up to `timeout` for the slot.
@@ -342,8 +349,8 @@ impl LinkedComponent {
     ) -> Result<(&Linkage, Slot), Termination> {
         let ready = async {
             let code = self.code().await.map_err(Termination::of_refusal)?;
-            let turn = self.host.turns.take(Some(&self.places), memory_bytes, timeout).await;
-            Ok((code, turn.map_err(|_| Termination::NoSlot)?))
+            let slot = self.host.admission.take(Some(&self.places), memory_bytes, timeout).await;
+            Ok((code, slot.map_err(|_| Termination::NoSlot)?))
         };
         tokio::select! {
             biased;

@@ -31,7 +31,7 @@ pub(super) struct ResultReader<'a> {
     boundary: Boundary,
     crossing_bytes: u64,
     json_nodes: u32,
-    turn: &'a Arc<Slot>,
+    slot: &'a Arc<Slot>,
 }
 
 impl<'a> ResultReader<'a> {
@@ -40,7 +40,7 @@ impl<'a> ResultReader<'a> {
         limits: &Limits,
         grants: &Grants,
         store: &Store<Instance>,
-        turn: &'a Arc<Slot>,
+        slot: &'a Arc<Slot>,
     ) -> Self {
         Self {
             tool_name: &call.permit.tool().descriptor.name,
@@ -48,7 +48,7 @@ impl<'a> ResultReader<'a> {
             boundary: store.data().boundary.clone(),
             crossing_bytes: limits.crossing_bytes,
             json_nodes: limits.json_nodes,
-            turn,
+            slot,
         }
     }
 
@@ -59,23 +59,23 @@ impl<'a> ResultReader<'a> {
         returned: ReturnedValue,
         term: &CallDeadline<'_>,
     ) -> Result<ChargedOutcome, Termination> {
-        let Self { tool_name, looked_into, boundary, crossing_bytes, json_nodes, turn } = self;
+        let Self { tool_name, looked_into, boundary, crossing_bytes, json_nodes, slot } = self;
         let lifted = match (returned, entry) {
             (ReturnedValue::Contract(returned), _) if returned_bytes(&returned) > LARGE_BYTES => {
-                let (name, turn) = (tool_name.to_owned(), Arc::clone(turn));
+                let (name, slot) = (tool_name.to_owned(), Arc::clone(slot));
                 let lifting = offload(move || {
-                    lift_returned(&name, returned, looked_into, &turn, json_nodes)
+                    lift_returned(&name, returned, looked_into, &slot, json_nodes)
                         .map_err(wasmtime::Error::from)
                 });
                 return Box::pin(async { term.attend(pin!(lifting)).await }).await;
             }
             (ReturnedValue::Contract(returned), _) => {
-                lift_returned(tool_name, returned, looked_into, turn, json_nodes)
+                lift_returned(tool_name, returned, looked_into, slot, json_nodes)
                     .map_err(wasmtime::Error::from)
             }
             (ReturnedValue::Plain(returned), Entry::Plain(plain)) => {
                 let most = (crossing_bytes, json_nodes);
-                match plain.lift(tool_name, returned, &boundary, most, turn) {
+                match plain.lift(tool_name, returned, &boundary, most, slot) {
                     Ok(plain::PendingOutcome { bytes, work }) if bytes > LARGE_BYTES => {
                         return Box::pin(async { term.attend(pin!(offload(work))).await }).await;
                     }

@@ -2,7 +2,7 @@
 //! the connection goes to one of the remaining addresses.
 
 use super::resolve::{self, MAX_LOOKUPS_OF_COMPONENT};
-use super::{HttpGrant, Resolve, SystemResolver, own};
+use super::{HttpGrant, Resolve, SystemResolver, local_address};
 use crate::ledger::Ledger;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
@@ -26,7 +26,7 @@ pub(super) struct Connector {
     /// The slots for the component's lookups.
     lookups: Arc<Semaphore>,
     /// Returns whether an address belongs to this machine.
-    pub(super) is_own: fn(IpAddr) -> io::Result<bool>,
+    pub(super) is_local: fn(IpAddr) -> io::Result<bool>,
     tls: Arc<ClientConfig>,
 }
 
@@ -48,7 +48,7 @@ impl Default for Connector {
         Self {
             resolver: Arc::new(SystemResolver),
             lookups: Arc::new(Semaphore::new(MAX_LOOKUPS_OF_COMPONENT)),
-            is_own: own::is_own,
+            is_local: local_address::is_local,
             tls: Arc::new(tls),
         }
     }
@@ -82,10 +82,10 @@ impl HttpGrant {
         let mut reachable = Vec::new();
         let mut prohibited = Vec::new();
         for address in addresses {
-            let asked = not_global(address).is_none().then(|| (self.connector.is_own)(address));
+            let asked = not_global(address).is_none().then(|| (self.connector.is_local)(address));
             // An address is skipped if its owner cannot be determined.
-            let Ok(is_own) = asked.unwrap_or(Ok(false)) else { continue };
-            if self.egress.reaches(target, address, is_own) {
+            let Ok(is_local) = asked.unwrap_or(Ok(false)) else { continue };
+            if self.egress.reaches(target, address, is_local) {
                 reachable.push(address);
             } else {
                 prohibited.push(address);

@@ -12,7 +12,7 @@ mod connect;
 mod error;
 mod exchange;
 mod headers;
-mod own;
+mod local_address;
 mod resolve;
 mod secret;
 mod upload;

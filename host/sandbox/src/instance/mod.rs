@@ -71,7 +71,7 @@ pub(crate) struct InstanceCall {
     pub(crate) reports: Reports,
     pub(crate) attachments: Attachments,
     pub(crate) children: Arc<dyn ChildRunner>,
-    pub(crate) turn: Arc<Slot>,
+    pub(crate) slot: Arc<Slot>,
 }
 
 /// The sink for reports, and the number of remaining reports.
@@ -121,15 +121,15 @@ impl Instance {
         limits: &Limits,
         grants: &Grants,
         term: &CallDeadline<'_>,
-        turn: &Arc<Slot>,
+        slot: &Arc<Slot>,
     ) -> Self {
         let mut instance = Self::sealed(limits, term);
-        instance.meter.charging(Arc::clone(turn));
+        instance.meter.charging(Arc::clone(slot));
         let ledger = Arc::clone(instance.boundary.ledger());
         let outbound = grants.http().map(|grant| {
             let (grant, ledger) = (Arc::clone(grant), Arc::clone(&ledger));
             CallEgress::new(grant, limits, instance.boundary.clone(), term.deadline().clone(), ledger)
-                .charging(turn)
+                .charging(slot)
         });
         instance.serves = Some(InstanceCall {
             snapshot: call.snapshot.clone(),
@@ -148,7 +148,7 @@ impl Instance {
             },
             attachments: Attachments::default(),
             children: Arc::clone(&call.children),
-            turn: Arc::clone(turn),
+            slot: Arc::clone(slot),
         });
         instance.replay = call.replay.cloned();
         instance

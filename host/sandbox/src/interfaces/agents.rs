@@ -32,7 +32,7 @@ async fn run_child(
     let Some(serves) = &store.data().serves else {
         return Ok(Err(lower_child_error(ChildError::not_granted(&agent_id))));
     };
-    let (turn, children) = (Arc::clone(&serves.turn), Arc::clone(&serves.children));
+    let (slot, children) = (Arc::clone(&serves.slot), Arc::clone(&serves.children));
     // A child's answers are not in this call's record.
     store.data_mut().world().record_power(Power::Delegates);
     if let Some(refusal) = children.refuse(&agent_id) {
@@ -42,7 +42,7 @@ async fn run_child(
         Ok(bytes) => bytes,
         Err(refusal) => return Ok(Err(refused(&store, refusal))),
     };
-    let _held = turn.charge_while(bytes).map_err(Stop::from)?;
+    let _held = slot.charge_while(bytes).map_err(Stop::from)?;
     let mut request = match given.lift(&mut store, agent_id)? {
         Ok(request) => request,
         Err(refusal) => return Ok(Err(refused(&store, refusal))),
@@ -54,7 +54,7 @@ async fn run_child(
     let child = async {
         // The clock resumes once the call has its slot again.
         let _paused = deadline.pause();
-        turn.yield_slot(children.run_child(request)).await
+        slot.yield_slot(children.run_child(request)).await
     };
     let outcome = match child.await {
         Ok(Ok(outcome)) => outcome,
@@ -71,7 +71,7 @@ async fn run_child(
     }
     store.data().boundary.enter(bytes as u64)?;
     store.data_mut().passed_on = None;
-    let held = turn.charge_while(bytes as u64).map_err(Stop::from)?;
+    let held = slot.charge_while(bytes as u64).map_err(Stop::from)?;
     store.data_mut().passed_on = Some(held);
     charge(&mut store, bytes)?;
     Ok(Ok(lower_child(outcome)))

@@ -175,7 +175,7 @@ fn read_state(store: &mut GuestStore<'_>, key: &WasmStr) -> wasmtime::Result<Opt
         return Err(Stop::Crossing.into());
     }
     store.data().boundary.enter(bytes)?;
-    let held = serves.turn.charge_while(bytes).map_err(Stop::from)?;
+    let held = serves.slot.charge_while(bytes).map_err(Stop::from)?;
     let text = value.to_string();
     store.data_mut().passed_on = Some(held);
     charge(store, text.len())?;

@@ -94,14 +94,14 @@ fn add_part(
         ),));
     };
     let (memory, in_making) = (kept as u64, in_making as u64);
-    let turn = Arc::clone(&serves.turn);
-    turn.charge(memory + in_making).map_err(Stop::from)?;
+    let slot = Arc::clone(&serves.slot);
+    slot.charge(memory + in_making).map_err(Stop::from)?;
     let made = make(store).and_then(|part| part.checked().map_err(|why| why.to_string()));
-    turn.release(in_making);
+    slot.release(in_making);
     let Some(serves) = &mut store.data_mut().serves else { return Ok((Ok(()),)) };
     let attached = made.and_then(|part| serves.attachments.add(part, memory).map_err(|why| why.to_string()));
     if attached.is_err() {
-        turn.release(memory);
+        slot.release(memory);
     }
     Ok((attached,))
 }

@@ -116,9 +116,9 @@ async fn send(mut store: GuestStore<'_>, given: WasmList<GuestRequest>) -> wasmt
             request.measure(&mut store, &mut size)?;
         }
     }
-    let turn = store.data().serves.as_ref().map(|serves| Arc::clone(&serves.turn));
+    let slot = store.data().serves.as_ref().map(|serves| Arc::clone(&serves.slot));
     let _requests =
-        turn.as_ref().map(|turn| turn.charge_while(size.bytes())).transpose().map_err(Stop::from)?;
+        slot.as_ref().map(|slot| slot.charge_while(size.bytes())).transpose().map_err(Stop::from)?;
     let most_bytes = store.data().crossing_bytes();
     let mut exchanges = Vec::with_capacity(judged);
     for at in 0..judged {
@@ -136,7 +136,7 @@ async fn send(mut store: GuestStore<'_>, given: WasmList<GuestRequest>) -> wasmt
         store.data().boundary.ledger().deny(&what);
     }
     let mut answers = join_all(exchanges.into_iter().map(|admitted| match admitted {
-        Ok(admitted) => Either::Left(Box::pin(admitted.run(turn.as_ref()))),
+        Ok(admitted) => Either::Left(Box::pin(admitted.run(slot.as_ref()))),
         Err(refused) => Either::Right(std::future::ready(Err(refused))),
     }))
     .await;
@@ -251,9 +251,9 @@ fn shown(text: &str) -> String {
 }
 
 impl AdmittedRequest {
-    async fn run(self, turn: Option<&Arc<Slot>>) -> Result<(wit::Response, Vec<Charge>), wit::Error> {
+    async fn run(self, slot: Option<&Arc<Slot>>) -> Result<(wit::Response, Vec<Charge>), wit::Error> {
         let Self { exchange, origin, timeout, most_bytes } = self;
-        let answer = exchange.collect(most_bytes, turn);
+        let answer = exchange.collect(most_bytes, slot);
         let answer = match timeout {
             Some(timeout) => {
                 tokio::time::timeout(timeout, answer).await.unwrap_or(Err(Error::HttpResponseTimeout))

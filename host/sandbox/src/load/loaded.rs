@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::runtime::Handle;
+use tollgate_agent::limit_places::{LimitPlaces, LimitScope};
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
@@ -66,9 +67,16 @@ pub(crate) struct LoadedCode {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum NoRoomForCode {
     /// Loaded code takes all of `loaded_code_bytes`.
-    Limit { bytes: u64, used_bytes: u64, most_bytes: u64 },
+    Limit { bytes: u64, used_bytes: u64, most_bytes: u64, places: &'static LimitPlaces },
     /// The memory budget has no room for it.
-    Budget { what: &'static str, bytes: u64, code_bytes: u64, total_bytes: u64, why: NoCodeMemory },
+    Budget {
+        what: &'static str,
+        bytes: u64,
+        code_bytes: u64,
+        total_bytes: u64,
+        why: NoCodeMemory,
+        places: &'static LimitPlaces,
+    },
     /// The images of other components hold the descriptors.
     Descriptors { images: u32, most: usize },
 }
@@ -90,10 +98,11 @@ impl CodeMemory {
     /// that may block.
     pub(crate) fn reserve(&self, bytes: u64) -> Result<CodeShare, NoRoomForCode> {
         let more = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= self.most_bytes);
+        let (most_bytes, places) = (self.most_bytes, self.budget.limit_places());
         let counted = self
             .used_bytes
             .fetch_update(Relaxed, Relaxed, more)
-            .map_err(|used_bytes| NoRoomForCode::Limit { bytes, used_bytes, most_bytes: self.most_bytes });
+            .map_err(|used_bytes| NoRoomForCode::Limit { bytes, used_bytes, most_bytes, places });
         counted?;
         let counted = CodeBytes { used_bytes: Arc::clone(&self.used_bytes), bytes };
         let reserved = Handle::current().block_on(self.of_budget("compiled form", bytes))?;
@@ -117,6 +126,7 @@ impl CodeMemory {
             code_bytes: self.budget.code_bytes(),
             total_bytes: self.budget.total_bytes(),
             why,
+            places: self.budget.limit_places(),
         })
     }
 
@@ -152,25 +162,29 @@ impl NoRoomForCode {
         let kib = |bytes: u64| bytes.div_ceil(1 << 10);
         let mib = |bytes: u64| bytes.div_ceil(1 << 20);
         Refusal::for_want_of_room(match self {
-            Self::Limit { bytes, used_bytes, most_bytes } => format!(
+            Self::Limit { bytes, used_bytes, most_bytes, places } => format!(
                 "{name} is not loaded: its compiled form takes {} KiB, and those of the components that are loaded \
                  take {} MiB of {} MiB (loaded_code_bytes = {most_bytes}); remove components, or raise \
-                 loaded_code_bytes in tollgate.toml, under [limits]",
+                 loaded_code_bytes{}",
                 kib(bytes),
                 mib(used_bytes),
                 most_bytes >> 20,
+                places.of(LimitScope::Host),
             ),
-            Self::Budget { what, bytes, code_bytes, total_bytes, why: NoCodeMemory::Half } => format!(
-                "{name} is not loaded: its {what} takes {} KiB, the components that are loaded take {} KiB, and at \
-                 least half of the memory budget is kept for calls (memory_budget_bytes = {total_bytes}); remove components, or raise memory_budget_bytes in tollgate.toml, under [limits]",
-                kib(bytes),
-                kib(code_bytes),
-            ),
-            Self::Budget { what, bytes, total_bytes, why: NoCodeMemory::Busy, .. } => format!(
+            Self::Budget { what, bytes, code_bytes, total_bytes, why: NoCodeMemory::Half, places } => {
+                format!(
+                    "{name} is not loaded: its {what} takes {} KiB, the components that are loaded take {} KiB, and at \
+                 least half of the memory budget is kept for calls (memory_budget_bytes = {total_bytes}); remove components, or raise memory_budget_bytes{}",
+                    kib(bytes),
+                    kib(code_bytes),
+                    places.of(LimitScope::Host),
+                )
+            }
+            Self::Budget { what, bytes, total_bytes, why: NoCodeMemory::Busy, places, .. } => format!(
                 "{name} is not loaded: its {what} takes {} KiB, and calls hold the memory budget \
-                 (memory_budget_bytes = {total_bytes}); try again later, or raise memory_budget_bytes in \
-                 tollgate.toml, under [limits]",
+                 (memory_budget_bytes = {total_bytes}); try again later, or raise memory_budget_bytes{}",
                 kib(bytes),
+                places.of(LimitScope::Host),
             ),
             Self::Descriptors { images, most } => format!(
                 "{name} is not loaded: the images of its memories take {images} descriptors, and those of all \

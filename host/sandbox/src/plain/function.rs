@@ -141,14 +141,14 @@ impl Function {
         (value, measure): (Option<Val>, Measure),
         boundary: &Boundary,
         (crossing_bytes, json_nodes): (u64, u32),
-        turn: &Slot,
+        slot: &Slot,
     ) -> wasmtime::Result<ChargedOutcome> {
         if let Err(why) = NodesLeft::up_to(json_nodes as usize).take(&measure) {
             let message = format!("Tool '{tool_name}' returned a value that is too large: {why}.");
             let outcome = Outcome::Faulted(Fault::new(Code::MalformedOutput, message));
             return Ok(ChargedOutcome { outcome, bytes: 0 });
         }
-        turn.charge(measure.parsed_bytes).map_err(Stop::from)?;
+        slot.charge(measure.parsed_bytes).map_err(Stop::from)?;
         let result = self.lift(value).ok_or_else(unknown)?;
         let bytes = json::written_bytes(&result.data) as u64;
         if bytes > crossing_bytes {

@@ -118,7 +118,7 @@ impl Plain {
         returned: PlainReturn,
         boundary: &Boundary,
         most: (u64, u32),
-        turn: &Arc<Slot>,
+        slot: &Arc<Slot>,
     ) -> wasmtime::Result<PendingOutcome> {
         let value = match returned {
             PlainReturn::Misfit(fault) => {
@@ -129,8 +129,8 @@ impl Plain {
         };
         let function = Arc::clone(self.function(tool_name)?);
         let measure = value.as_ref().map(measure).unwrap_or_default();
-        let (tool_name, boundary, turn) = (tool_name.to_owned(), boundary.clone(), Arc::clone(turn));
-        let work = move || function.lift_returned(&tool_name, (value, measure), &boundary, most, &turn);
+        let (tool_name, boundary, slot) = (tool_name.to_owned(), boundary.clone(), Arc::clone(slot));
+        let work = move || function.lift_returned(&tool_name, (value, measure), &boundary, most, &slot);
         Ok(PendingOutcome { bytes: measure.parsed_bytes, work: Box::new(work) })
     }
 

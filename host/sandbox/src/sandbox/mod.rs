@@ -45,16 +45,16 @@ impl Sandbox {
         let compatibility = Compatibility::of(&engine);
         let mut notices = Vec::from_iter(notice);
         let sealed = interfaces::sealed(&engine).map_err(unlinked)?;
-        let turns = Admission::new(&config);
+        let admission = Admission::new(&config);
         let code_memory = CodeMemory::new(
             config.loaded_code_bytes,
-            turns.memory().clone(),
+            admission.memory().clone(),
             Descriptors::of_process().clone(),
         );
         let inner = Shared {
             ticker: Ticker::start(engine.clone())
                 .map_err(|why| SandboxError::new(format!("cannot start a thread: {why}")))?,
-            turns,
+            admission,
             real: interfaces::serving_linker(&sealed).map_err(unlinked)?,
             sealed,
             compiling: CompilerPool::new(&config, compatibility, layout),
@@ -98,13 +98,13 @@ impl Sandbox {
     /// first.
     #[must_use]
     pub fn memory_budget(&self) -> &MemoryBudget {
-        self.inner.turns.memory()
+        self.inner.admission.memory()
     }
 
     /// Returns the current usage.
     #[must_use]
     pub fn occupancy(&self) -> Occupancy {
-        self.inner.turns.occupancy()
+        self.inner.admission.occupancy()
     }
 
     /// Returns the engine, for benchmarks that compare a call with wasmtime's own, and tests that

@@ -25,7 +25,7 @@ use wasmtime::{Engine, Store};
 pub(crate) struct Shared {
     pub(crate) config: SandboxConfig,
     pub(crate) ticker: Ticker,
-    pub(crate) turns: Admission,
+    pub(crate) admission: Admission,
     pub(crate) engine: Engine,
     pub(crate) real: Linker<Instance>,
     pub(crate) sealed: Linker<Instance>,
@@ -58,15 +58,15 @@ impl Shared {
         work: impl AsyncFnOnce(&mut Store<Instance>) -> wasmtime::Result<T>,
         read: impl AsyncFnOnce(T, &Arc<Slot>) -> wasmtime::Result<R>,
     ) -> Result<R, Termination> {
-        let turn = self.turns.take(places, limits.memory_bytes, patience).await;
-        let turn = Arc::new(turn.map_err(|_| Termination::NoSlot)?.under(limits));
+        let slot = self.admission.take(places, limits.memory_bytes, patience).await;
+        let slot = Arc::new(slot.map_err(|_| Termination::NoSlot)?.under(limits));
         let _ticking = self.ticker.keep_ticking();
         let cancel = CancellationToken::new();
         let term = CallDeadline::new(Instant::now(), timeout, &cancel);
         let mut store = self.store(Instance::sealed(limits, &term), limits)?;
         let answer = term.attend(pin!(work(&mut store))).await?;
         drop(store);
-        term.attend(pin!(read(answer, &turn))).await
+        term.attend(pin!(read(answer, &slot))).await
     }
 
     /// Reserves the memory of a description that takes this many bytes once parsed.

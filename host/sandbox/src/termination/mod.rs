@@ -12,6 +12,7 @@ use crate::meter::Stop;
 use std::fmt::{self, Write as _};
 use std::time::Duration;
 use tollgate_agent::code::Code;
+use tollgate_agent::limit_places::LimitScope;
 use tollgate_agent::outcome::Fault;
 use tollgate_agent::text::{clean, seconds};
 use wasmtime::component::ResourceTableError;
@@ -184,7 +185,7 @@ impl Termination {
     }
 
     /// Returns the fault that ends the call. Its sentence names the limit that was reached, its
-    /// value, and where to change it.
+    /// value, and the place where an operator changes it.
     pub(crate) fn fault(self, tool: &str, under: &CallBounds<'_>) -> Fault {
         self.fault_of(&GuestName::Tool(tool), under)
     }
@@ -197,7 +198,8 @@ impl Termination {
     fn fault_of(self, guest: &GuestName<'_>, under: &CallBounds<'_>) -> Fault {
         let code = self.code();
         let limits = under.limits;
-        let met = |limit, value, what| met_limit(guest, limit, value, what);
+        let place = under.host.limit_places.of(guest.scope());
+        let met = |limit, value, what| met_limit(guest, limit, value, what, &place);
         let (message, detail) = match self {
             Termination::Fuel => (met("fuel", limits.fuel, "used up its fuel"), None),
             Termination::Memory => {
@@ -220,7 +222,7 @@ impl Termination {
             }
             Termination::Descriptors => (
                 format!("Other calls have too many files open for {guest} to open one. Try again later."),
-                Some(all_descriptors()),
+                Some(all_descriptors(under.host)),
             ),
             Termination::Crossing => {
                 (met("crossing_bytes", limits.crossing_bytes, "passed too much at once"), None)
@@ -263,27 +265,25 @@ impl Termination {
     }
 }
 
-fn met_limit(guest: &GuestName<'_>, limit: &str, value: u64, what: &str) -> String {
-    format!(
-        "{guest} {what}: its limit is {limit} = {value}. An operator can raise it in tollgate.toml, under {}.",
-        guest.place_of_limits()
-    )
+fn met_limit(guest: &GuestName<'_>, limit: &str, value: u64, what: &str, place: &str) -> String {
+    format!("{guest} {what}: its limit is {limit} = {value}. An operator can raise it{place}.")
 }
 
 fn recursed_too_deep(guest: &GuestName<'_>, host: &SandboxConfig) -> String {
     format!(
-        "{guest} recursed too deep: its limit is stack_bytes = {} for all calls. An operator can raise it in \
-         tollgate.toml, under [limits].",
-        host.stack_bytes
+        "{guest} recursed too deep: its limit is stack_bytes = {} for all calls. An operator can raise it{}.",
+        host.stack_bytes,
+        host.limit_places.of(LimitScope::Host)
     )
 }
 
 /// Describes the total number of descriptors for calls, for the operator.
-fn all_descriptors() -> String {
+fn all_descriptors(host: &SandboxConfig) -> String {
     format!(
         "all calls together may have {} files and connections open, a quarter of the process's limit (ulimit -n); \
-         raise that limit, or lower open_files in tollgate.toml, under [limits]",
-        Descriptors::of_process().max()
+         raise that limit, or lower open_files{}",
+        Descriptors::of_process().max(),
+        host.limit_places.of(LimitScope::Host)
     )
 }
 
@@ -294,10 +294,10 @@ enum GuestName<'a> {
 }
 
 impl GuestName<'_> {
-    fn place_of_limits(&self) -> String {
+    fn scope(&self) -> LimitScope<'_> {
         match self {
-            GuestName::Tool(name) => format!("[limits] or [tools.{name}.limits]"),
-            GuestName::Gate(id) => format!("[gates.{id}.limits]"),
+            GuestName::Tool(name) => LimitScope::Attempt(name),
+            GuestName::Gate(id) => LimitScope::Gate(id),
         }
     }
 }
@@ -318,16 +318,16 @@ pub(crate) struct CallBounds<'a> {
     pub(crate) host: &'a SandboxConfig,
 }
 
-/// Describes how much room there is for calls, and where to configure it.
+/// Describes how much room there is for calls, and where to change it.
 fn room(host: &SandboxConfig) -> String {
     format!(
         "the limits are concurrent_calls = {}, waiting_calls = {} and memory_budget_bytes = {}, of all calls \
-         together, and component_calls = {}, of one component; an operator can raise them in tollgate.toml, \
-         under [limits]",
+         together, and component_calls = {}, of one component; an operator can raise them{}",
         host.concurrent_calls,
         host.waiting_calls,
         host.memory_budget_bytes,
-        host.component_calls()
+        host.component_calls(),
+        host.limit_places.of(LimitScope::Host)
     )
 }
 

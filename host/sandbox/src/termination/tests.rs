@@ -1,9 +1,17 @@
 //! Each ending has its code, and its sentence names the limit that was reached.
 #![allow(clippy::panic)]
 use super::*;
+use tollgate_agent::limit_places::LimitPlaces;
+
+static PLACES: LimitPlaces =
+    LimitPlaces { host: "the settings", attempt: "the settings of {}", ..LimitPlaces::NONE };
 
 fn fault(ending: Termination) -> Fault {
-    let host = SandboxConfig { stack_bytes: 1024, ..SandboxConfig::default() };
+    fault_at(ending, &PLACES)
+}
+
+fn fault_at(ending: Termination, limit_places: &'static LimitPlaces) -> Fault {
+    let host = SandboxConfig { stack_bytes: 1024, limit_places, ..SandboxConfig::default() };
     let under = CallBounds { limits: &Limits::default(), timeout: Duration::from_secs(5), host: &host };
     ending.fault("name", &under)
 }
@@ -17,24 +25,25 @@ fn t3_a_timeout_says_after_how_long() {
 #[test]
 fn a_limit_is_named_with_its_value_and_its_place() {
     let message = fault(Termination::Memory).message;
-    for part in ["memory_bytes = 67108864", "tollgate.toml", "[limits]", "[tools.name.limits]"] {
-        assert!(message.contains(part), "{part} in {message}");
-    }
+    let words = "memory_bytes = 67108864. An operator can raise it in the settings of name.";
+    assert!(message.ends_with(words), "{message}");
+    let message = fault_at(Termination::Memory, &LimitPlaces::NONE).message;
+    assert!(message.ends_with("memory_bytes = 67108864. An operator can raise it."), "{message}");
 }
 
 #[test]
 fn the_stack_and_the_room_for_calls_are_named_with_their_values_and_places() {
     let deep = fault(Termination::Stack).message;
-    assert!(deep.contains("stack_bytes = 1024") && deep.contains("tollgate.toml, under [limits]"), "{deep}");
+    assert!(deep.contains("stack_bytes = 1024") && deep.ends_with("in the settings."), "{deep}");
     let full = fault(Termination::NoSlot);
-    assert!(full.message.contains("Tool 'name'") && !full.message.contains("toml"), "{}", full.message);
+    assert!(full.message.contains("Tool 'name'") && !full.message.contains("settings"), "{}", full.message);
     let detail = full.detail.unwrap_or_default();
     for part in [
         "concurrent_calls = 64",
         "waiting_calls = 1024",
         "memory_budget_bytes = 6442450944",
         "component_calls = 48",
-        "under [limits]",
+        "can raise them in the settings",
     ] {
         assert!(detail.contains(part), "{part} in {detail}");
     }

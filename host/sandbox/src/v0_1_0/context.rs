@@ -57,7 +57,10 @@ impl<'a> ContextView<'a> {
             snapshot: types::Snapshot { revision: call.snapshot.revision(), values: entries },
             deadline_ms,
             attempt: call.attempt,
-            resume: call.resume.zip(self.decision.as_deref()).map(|(resume, value)| lent(resume, value)),
+            resume: call
+                .resume
+                .zip(self.decision.as_deref())
+                .map(|(resume, value)| wit_resumption(resume, value)),
         }
     }
 }
@@ -77,7 +80,7 @@ pub(super) fn lent_agent<'a>(agent: &'a AgentView, delegates: &'a [&'a str]) -> 
     types::AgentView { id: &agent.id, description: agent.description.as_deref(), delegates }
 }
 
-fn lent<'a>(resume: &'a Resumption, value: &'a str) -> types::Resumption<'a> {
+fn wit_resumption<'a>(resume: &'a Resumption, value: &'a str) -> types::Resumption<'a> {
     types::Resumption {
         suspension_id: &resume.suspension_id,
         action: &resume.action,

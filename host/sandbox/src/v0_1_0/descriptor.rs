@@ -28,18 +28,18 @@ type ReadDescriptor = Result<(ComponentDescriptor, u64), String>;
 /// Fails if the question or the host has no room for the parsed form.
 pub(crate) async fn read_descriptor(
     given: types::ComponentDescriptor,
-    turn: &Arc<Slot>,
+    slot: &Arc<Slot>,
 ) -> wasmtime::Result<ReadDescriptor> {
-    let turn = Arc::clone(turn);
-    Ok(offload(move || read(given, &turn)).await?)
+    let slot = Arc::clone(slot);
+    Ok(offload(move || read(given, &slot)).await?)
 }
 
-fn read(given: types::ComponentDescriptor, turn: &Slot) -> Result<ReadDescriptor, Stop> {
+fn read(given: types::ComponentDescriptor, slot: &Slot) -> Result<ReadDescriptor, Stop> {
     let bytes = match check(&given) {
         Ok(bytes) => bytes,
         Err(why) => return Ok(Err(why)),
     };
-    turn.charge(bytes)?;
+    slot.charge(bytes)?;
     Ok(lift(given).map(|descriptor| (descriptor, bytes)))
 }
 

@@ -36,16 +36,16 @@ type ReadVerdict = Result<(Verdict, Option<Arc<Reservation>>), Fault>;
 pub(crate) async fn read_verdict(
     gate: &str,
     given: wit::Verdict,
-    turn: &Arc<Slot>,
+    slot: &Arc<Slot>,
 ) -> wasmtime::Result<ReadVerdict> {
     if verdict_bytes(&given) <= LARGE_BYTES {
-        return Ok(read(gate, given, turn)?);
+        return Ok(read(gate, given, slot)?);
     }
-    let (gate, turn) = (gate.to_owned(), Arc::clone(turn));
-    Ok(offload(move || read(&gate, given, &turn)).await?)
+    let (gate, slot) = (gate.to_owned(), Arc::clone(slot));
+    Ok(offload(move || read(&gate, given, &slot)).await?)
 }
 
-fn read(gate: &str, given: wit::Verdict, turn: &Slot) -> Result<ReadVerdict, Stop> {
+fn read(gate: &str, given: wit::Verdict, slot: &Slot) -> Result<ReadVerdict, Stop> {
     let held = match &given {
         wit::Verdict::SetResult(result) => check_result(gate, result),
         wit::Verdict::Suspend(ticket) => check_question(gate, ticket),
@@ -56,9 +56,9 @@ fn read(gate: &str, given: wit::Verdict, turn: &Slot) -> Result<ReadVerdict, Sto
         Ok(held) => held,
         Err(fault) => return Ok(Err(fault)),
     };
-    turn.charge(held)?;
+    slot.charge(held)?;
     let verdict = lift_verdict(gate, given);
-    Ok(verdict.map(|verdict| (verdict, turn.hand_over(held).map(Arc::new))))
+    Ok(verdict.map(|verdict| (verdict, slot.hand_over(held).map(Arc::new))))
 }
 
 /// Returns how many bytes of text a gate answered.
@@ -119,7 +119,7 @@ impl<'a> GateCallView<'a> {
     }
 
     /// Returns the call.
-    pub(crate) fn lent<'b>(
+    pub(crate) fn to_wit<'b>(
         &'b self,
         entries: &'b [types::EntryParam<'b>],
         delegates: &'b [&'b str],

@@ -77,14 +77,14 @@ pub(crate) fn lift_returned(
     tool_name: &str,
     returned: ContractReturn,
     looked_into: bool,
-    turn: &Slot,
+    slot: &Slot,
     json_nodes: u32,
 ) -> Result<ChargedOutcome, Stop> {
     let mut bytes = 0;
     let lifted = match returned {
         Ok(output) => match check(tool_name, &output, looked_into, json_nodes) {
             Ok(held) => {
-                turn.charge(held)?;
+                slot.charge(held)?;
                 bytes = held;
                 lift_output(tool_name, output)
             }

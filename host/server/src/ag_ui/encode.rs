@@ -31,7 +31,7 @@ pub(super) enum AgUiVersion {
 
 /// The parts of a stream that do not come from updates.
 #[derive(Debug, Clone)]
-pub(super) struct AboutStream {
+pub(super) struct StreamInfo {
     /// The client's names of the thread and the run.
     pub(super) thread: String,
     pub(super) client_run: String,
@@ -63,7 +63,7 @@ struct Child {
 
 /// Translates the updates of a run into events.
 pub(super) struct AgUiEncoder {
-    about: AboutStream,
+    about: StreamInfo,
     root: AgentEncoder,
     children: BTreeMap<ChildPlace, Child>,
     scopes: BTreeMap<String, AgentEncoder>,
@@ -77,7 +77,7 @@ pub(super) struct AgUiEncoder {
 
 impl AgUiEncoder {
     /// Creates an encoder for the events that follow the earlier ones, which the client has.
-    pub(super) fn after(about: AboutStream, earlier: &[Arc<StoredEvent>], reply: ReplyText) -> Self {
+    pub(super) fn after(about: StreamInfo, earlier: &[Arc<StoredEvent>], reply: ReplyText) -> Self {
         let root = AgentEncoder::new(&about.run_id, false, reply);
         let mut encoder = Self {
             about,
@@ -263,12 +263,12 @@ impl AgUiEncoder {
     }
 
     /// Translates an update of a child. `parent` is the child that asked for it, if any.
-    fn child(&mut self, parent: Option<&str>, told: &ChildUpdate, out: &mut Vec<Value>) {
+    fn child(&mut self, parent: Option<&str>, update: &ChildUpdate, out: &mut Vec<Value>) {
         if self.about.version == AgUiVersion::V0 {
             return;
         }
         let asker = parent.unwrap_or(&self.about.run_id).to_owned();
-        let Some(child) = self.children.get(&(asker, told.call_id.clone(), told.ordinal)).cloned() else {
+        let Some(child) = self.children.get(&(asker, update.call_id.clone(), update.ordinal)).cloned() else {
             return;
         };
         self.announce(&child, out);
@@ -279,13 +279,13 @@ impl AgUiEncoder {
             .scopes
             .entry(child.run_id.clone())
             .or_insert_with(|| AgentEncoder::new(&child.run_id, true, ReplyText::default()));
-        match told.child.as_ref() {
+        match update.child.as_ref() {
             RunUpdate::Stored(stored) => {
                 scope.stored(stored, out);
                 self.lifecycle(Some(&child.run_id), &stored.event, out);
             }
             RunUpdate::Live(live) => scope.live(live, out),
-            RunUpdate::Child(told) => self.child(Some(&child.run_id), told, out),
+            RunUpdate::Child(update) => self.child(Some(&child.run_id), update, out),
         }
     }
 
@@ -388,7 +388,7 @@ impl Encode for AgUiEncoder {
         self.start(out);
         match update {
             RunUpdate::Stored(stored) => self.stored(stored, out),
-            RunUpdate::Child(told) => self.child(None, told, out),
+            RunUpdate::Child(update) => self.child(None, update, out),
             RunUpdate::Live(live) => self.root.live(live, out),
         }
         if self.root.took_back() {

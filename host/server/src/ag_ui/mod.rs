@@ -24,7 +24,7 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use axum::routing::post;
-use encode::{AboutStream, AgUiEncoder, error};
+use encode::{AgUiEncoder, StreamInfo, error};
 use futures::StreamExt;
 use request::{Resume, RunInput};
 use serde_json::{Value, json};
@@ -84,7 +84,7 @@ async fn run(
         Err(refusal) => return Ok(refused(&state, &input, &refusal)),
     };
     let RequestedEvents { feed, run_id, earlier, late } = found;
-    let about = AboutStream {
+    let about = StreamInfo {
         thread: input.thread,
         client_run: input.run,
         run_id,

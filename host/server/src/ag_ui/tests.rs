@@ -1,7 +1,7 @@
 //! Streams of AG-UI, as golden files, and what does not depend on how they arrive.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use super::encode::{AboutStream, AgUiEncoder, AgUiVersion};
+use super::encode::{AgUiEncoder, AgUiVersion, StreamInfo};
 use super::state::SharedState;
 use crate::agent_runs::ReplyText;
 use crate::agent_runs::costs;
@@ -21,7 +21,7 @@ fn encoder(recording: &Recording, segment: usize, version: AgUiVersion) -> AgUiE
             _ => None,
         })
         .collect();
-    let about = AboutStream {
+    let about = StreamInfo {
         thread: "t".to_owned(),
         client_run: "client-run".to_owned(),
         run_id: recording.run_id.clone(),

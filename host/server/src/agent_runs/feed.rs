@@ -230,7 +230,7 @@ impl Feed {
     /// Checks that a process drives the run.
     async fn check_at_work(&self) -> Result<(), FeedEnd> {
         let found = self.host.summary(&self.run_id).await.map_err(|_| FeedEnd::Lost)?;
-        let is_lost = found.is_none_or(|run| run.status == "running" && !run.at_work);
+        let is_lost = found.is_none_or(|run| run.status == "running" && !run.is_driven);
         if is_lost { Err(FeedEnd::lost(self.follower.as_ref())) } else { Ok(()) }
     }
 

@@ -34,7 +34,7 @@ pub(super) enum MessageBegin {
 
 /// The parts of a message that do not come from updates.
 #[derive(Debug, Clone)]
-pub(super) struct AboutMessage {
+pub(super) struct MessageInfo {
     pub(super) run_id: String,
     /// The client's name of the thread.
     pub(super) thread: String,
@@ -47,7 +47,7 @@ pub(super) struct AboutMessage {
 
 /// Translates the updates of a run into chunks.
 pub(super) struct AiSdkEncoder {
-    about: AboutMessage,
+    about: MessageInfo,
     begin: MessageBegin,
     has_started: bool,
     reply: ReplyText,
@@ -74,7 +74,7 @@ struct OpenPart {
 
 impl AiSdkEncoder {
     /// Creates an encoder; `calls` are those of the events before the message's first update.
-    pub(super) fn new(about: AboutMessage, begin: MessageBegin, calls: Calls, reply: ReplyText) -> Self {
+    pub(super) fn new(about: MessageInfo, begin: MessageBegin, calls: Calls, reply: ReplyText) -> Self {
         Self {
             about,
             begin,

@@ -22,7 +22,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::sse::Event as SseEvent;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use encode::{AboutMessage, AiSdkEncoder, AiSdkVersion, MessageBegin};
+use encode::{AiSdkEncoder, AiSdkVersion, MessageBegin, MessageInfo};
 use futures::StreamExt;
 use request::{Action, ChatRequest};
 use serde::Deserialize;
@@ -95,7 +95,7 @@ async fn send(
                 true => replayed(&runs, &started.run_id, version, url).await?,
                 false => {
                     let run_id = started.run_id.to_string();
-                    let about = AboutMessage {
+                    let about = MessageInfo {
                         message_id: run_id.clone(),
                         run_id,
                         thread: started.thread.clone(),
@@ -151,7 +151,7 @@ async fn decide(
     let earlier = run.events.iter().take_while(|event| event.number <= after);
     earlier.for_each(|event| calls.apply(&event.event));
     let about =
-        AboutMessage { run_id: run.run_id, thread: run.thread, message_id: message.id, version, decide_url };
+        MessageInfo { run_id: run.run_id, thread: run.thread, message_id: message.id, version, decide_url };
     let encoder = AiSdkEncoder::new(about, MessageBegin::Earlier, calls, ReplyText::default());
     Ok((stream(runs, feed, encoder), late))
 }
@@ -185,7 +185,7 @@ async fn replayed(
     let message = Message::last(&run);
     let feed = runs.resume(&run.run_id, FeedUntil::Waiting, message.after, run.stored())?;
     let about =
-        AboutMessage { run_id: run.run_id, thread: run.thread, message_id: message.id, version, decide_url };
+        MessageInfo { run_id: run.run_id, thread: run.thread, message_id: message.id, version, decide_url };
     let encoder = AiSdkEncoder::new(about, MessageBegin::Run, Calls::default(), ReplyText::default());
     Ok(stream(runs, feed, encoder))
 }

@@ -1,7 +1,7 @@
 //! Streams of the AI SDK, as golden files, and what does not depend on how they arrive.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use super::encode::{AboutMessage, AiSdkEncoder, AiSdkVersion, MessageBegin};
+use super::encode::{AiSdkEncoder, AiSdkVersion, MessageBegin, MessageInfo};
 use crate::agent_runs::costs;
 use crate::agent_runs::fixture::{self, Recording, encode, golden, joined_at, without};
 use crate::agent_runs::{Calls, ReplyText};
@@ -15,7 +15,7 @@ fn encoder(recording: &Recording, segment: usize, version: AiSdkVersion) -> AiSd
             calls.apply(&stored.event);
         }
     }
-    let about = AboutMessage {
+    let about = MessageInfo {
         run_id: recording.run_id.clone(),
         thread: "t".to_owned(),
         message_id: recording.run_id.clone(),

@@ -439,7 +439,7 @@ pub(super) async fn recover(
     principal.require(if run.is_own && principal.has(Scope::Use) { Scope::Use } else { Scope::Operate })?;
     let found = state.host.summary(&id).await?.ok_or_else(|| Problem::not_found("run"))?;
     match found.status.as_str() {
-        "running" if found.at_work => {
+        "running" if found.is_driven => {
             let detail = "the run is at work; nothing is to be recovered";
             return Err(Problem::new(StatusCode::CONFLICT, "owned_elsewhere", detail));
         }

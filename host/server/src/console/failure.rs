@@ -55,7 +55,7 @@ impl From<HostError> for Failure {
             }
             HostError::Busy(_) => (StatusCode::CONFLICT, "thread_busy"),
             HostError::Waiting(_) => (StatusCode::CONFLICT, "waiting"),
-            HostError::Overloaded(_) => (StatusCode::SERVICE_UNAVAILABLE, "overloaded"),
+            HostError::Overloaded { .. } => (StatusCode::SERVICE_UNAVAILABLE, "overloaded"),
             HostError::StoreFull(_) => (StatusCode::INSUFFICIENT_STORAGE, "store_full"),
             _ => (StatusCode::UNPROCESSABLE_ENTITY, "refused"),
         };

@@ -61,7 +61,7 @@ impl OpenedRun {
         let memory = host.room_for_record(&summary.run_id).await?;
         let record = viewer.store().record(&summary.run_id).await?;
         let events: Vec<_> = record.events.into_iter().map(|event| host.visible(event)).collect();
-        let is_at_work = summary.status == "running" && summary.at_work;
+        let is_at_work = summary.status == "running" && summary.is_driven;
         let (run, timeline) = (fold(&events), Timeline::of(&events));
         let run = Self {
             summary,

@@ -166,7 +166,7 @@ async fn what_the_backend_lacks_is_refused_and_nothing_is_sent(binding: &'static
     // A conversation is not handed to an agent that cannot receive it.
     let clerk = Agent::new("clerk", ScriptedModel::new(Vec::new())).with_delegates(["far"]);
     let refused = builder(&remote).agent(clerk).build();
-    assert!(matches!(refused, Err(HostError::Setup(why)) if why.contains("transcript")));
+    assert!(matches!(refused, Err(HostError::Setup(why)) if why.to_string().contains("transcript")));
 }
 
 async fn a_remote_question_is_answered_here(binding: &'static str) {

@@ -1,7 +1,7 @@
 //! Decides whether a version may be served: by the decisions about its component and, while the
 //! host runs, by comparison with the previous version.
 
-use super::loaded::{HeldComponent, LoadedComponent, Notice};
+use super::loaded::{LoadedComponent, Notice, PendingComponent};
 use super::refusal::FileRefusal;
 use crate::grants::Approvals;
 use crate::store::{AuditKind, AuditRecord};
@@ -51,7 +51,7 @@ impl LoadedComponent {
 ///
 /// # Errors
 /// It asks for more than was approved; the message lists it.
-pub(super) fn judge(found: &HeldComponent, approvals: &Approvals) -> Result<(), FileRefusal> {
+pub(super) fn judge(found: &PendingComponent, approvals: &Approvals) -> Result<(), FileRefusal> {
     let beyond = approvals.excess_over(found.asks.as_ref(), &found.surface);
     nothing_more("it asks for more than was approved", &beyond, &found.id, &found.file)
 }

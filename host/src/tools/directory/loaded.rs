@@ -30,11 +30,11 @@ pub struct LoadedTools {
     /// The decisions of people about components.
     pub approvals: Approvals,
     /// Components that ask for more than was approved, and are not served.
-    pub held: Vec<HeldComponent>,
+    pub held: Vec<PendingComponent>,
     /// Components that are not served because something that they were granted is unavailable.
-    pub unopened: Vec<HeldComponent>,
+    pub unopened: Vec<PendingComponent>,
     /// Components that are not served because another file claims their id.
-    pub contested: Vec<HeldComponent>,
+    pub contested: Vec<PendingComponent>,
     /// The claims of all files that could be loaded.
     pub(super) claims: Claims,
     /// The record of the components' origins.
@@ -43,7 +43,7 @@ pub struct LoadedTools {
 
 /// A component that exists and is not served, for a person to decide about.
 #[derive(Debug, Clone)]
-pub struct HeldComponent {
+pub struct PendingComponent {
     /// Its file.
     pub file: PathBuf,
     /// The component's id.

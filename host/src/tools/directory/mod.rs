@@ -31,7 +31,7 @@ use crate::grants::{self, Approvals, ApprovalsError, ManifestError};
 use crate::store::AuditRecord;
 use files::{component_files, digest_of, file_name};
 use futures::StreamExt;
-pub use loaded::{HeldComponent, LoadedComponent, LoadedTools, Notice, UnknownTool};
+pub use loaded::{LoadedComponent, LoadedTools, Notice, PendingComponent, UnknownTool};
 pub use notices::without_effect;
 use notices::{unanswered, unknown_tools, without_object};
 pub use refusal::FileRefusal;
@@ -208,7 +208,7 @@ impl LoadedTools {
     ) -> Result<(), FileRefusal> {
         if let Err(contested) = self.claims.judge(file, &self.approvals, None) {
             if contested.is_open {
-                self.contested.push(HeldComponent::of(&component.component, file, &self.approvals)?);
+                self.contested.push(PendingComponent::of(&component.component, file, &self.approvals)?);
             }
             return Err(contested.refusal);
         }
@@ -244,9 +244,9 @@ struct ReadyComponent {
 struct UnservedComponent {
     refusal: FileRefusal,
     /// The component, if a person has to approve it first.
-    held: Option<Box<HeldComponent>>,
+    held: Option<Box<PendingComponent>>,
     /// The component, if something that it was granted is unavailable.
-    unopened: Option<Box<HeldComponent>>,
+    unopened: Option<Box<PendingComponent>>,
 }
 
 impl ReadyComponent {
@@ -258,7 +258,7 @@ impl ReadyComponent {
         lock: &Lock,
     ) -> Result<Self, UnservedComponent> {
         let refused = |refusal: FileRefusal| UnservedComponent { refusal, held: None, unopened: None };
-        let found = HeldComponent::of(&component, file, approvals).map_err(|why| refused(why.into()))?;
+        let found = PendingComponent::of(&component, file, approvals).map_err(|why| refused(why.into()))?;
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         lock.check(config.locked, &name, &found.id, &found.digest, found.manifest.as_deref())
             .map_err(|why| refused(why.into()))?;
@@ -321,7 +321,7 @@ impl ReadyComponent {
     }
 }
 
-impl HeldComponent {
+impl PendingComponent {
     /// Describes a file's component and its requested grants.
     ///
     /// # Errors

@@ -23,7 +23,7 @@ const QUIET: Duration = Duration::from_millis(50);
 /// The maximum time that a look waits for quiet.
 const PATIENCE: Duration = Duration::from_millis(400);
 /// The interval of looks without any event.
-const LOOK: Duration = Duration::from_secs(3);
+const POLL_INTERVAL: Duration = Duration::from_secs(3);
 /// The capacity of the queue of changes. Further changes are published without a notification.
 const BUFFERED_CHANGES: usize = 256;
 
@@ -37,7 +37,7 @@ pub struct Watch {
 
 /// The system cannot watch the directory.
 #[derive(Debug, thiserror::Error)]
-#[error("the tools directory {} is not watched, so changes are noticed only every {} s: {why}", dir.display(), LOOK.as_secs())]
+#[error("the tools directory {} is not watched, so changes are noticed only every {} s: {why}", dir.display(), POLL_INTERVAL.as_secs())]
 pub struct WatchError {
     dir: PathBuf,
     why: notify::Error,
@@ -130,7 +130,7 @@ async fn keep_up(
             // The receiver is optional.
             let _ = sender.try_send(change);
         }
-        let something = tokio::time::timeout(LOOK, events.happened.notified()).await;
+        let something = tokio::time::timeout(POLL_INTERVAL, events.happened.notified()).await;
         if something.is_ok() {
             events.quiet().await;
         } else {

@@ -35,13 +35,13 @@ pub enum Scope {
 struct RememberedAnswer {
     remember: Scope,
     #[serde(default, rename = "for")]
-    about: About,
+    about: AnswerSubject,
 }
 
 /// The later calls of the tool that an answer covers.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum About {
+enum AnswerSubject {
     /// Those with the same arguments.
     #[default]
     Arguments,
@@ -93,8 +93,10 @@ pub fn answered(catalog: &Catalog, asked: &SuspendedCall, answer: &Value) -> Opt
     let is_same = |tool: &&Arc<Tool>| tool.owner.id == version.id && tool.owner.version == version.version;
     let tool = catalog.tool(&asked.tool_name).filter(is_same)?;
     let arguments = match about {
-        About::Tool => None,
-        About::Arguments => Some(Arguments::from_value(asked.ticket.parameters.clone()).text().to_owned()),
+        AnswerSubject::Tool => None,
+        AnswerSubject::Arguments => {
+            Some(Arguments::from_value(asked.ticket.parameters.clone()).text().to_owned())
+        }
     };
     let (owner, digest) = (Some(version.id.to_string()), Some(tool.digest().into_owned()));
     let rule = RuleSpec { owner, digest, arguments, ..RuleSpec::of_tool(asked.tool_name.as_str()) };

@@ -5,6 +5,7 @@ use super::{Access, KeyDefinition, KeyReducer, KeySet, KeyUpdate, Reducer, Snaps
 use crate::code::Code;
 use crate::json;
 use crate::json::written_bytes;
+use crate::limit_places::LimitScope;
 use crate::outcome::{Fault, Mutation};
 use crate::schema::MAX_STEPS;
 use serde::{Deserialize, Serialize};
@@ -239,7 +240,8 @@ fn check_owners(keys: &KeySet, now: &Snapshot, sizes: &BTreeMap<Arc<str>, usize>
             return Err(bad(
                 key,
                 &format!(
-                    "the state of {owner} in this thread would have {bytes} bytes; the limit is thread_state_bytes = {limit} in [store] of tollgate.toml"
+                    "the state of {owner} in this thread would have {bytes} bytes; the limit is thread_state_bytes = {limit}{}",
+                    keys.limit_places().of(LimitScope::Store)
                 ),
             ));
         }

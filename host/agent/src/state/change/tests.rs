@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 use super::super::{KeyDefinition, KeyScope, Reducer, State};
 use super::*;
+use crate::limit_places::LimitPlaces;
 use serde_json::json;
 
 fn keys() -> (KeySet, Access) {
@@ -126,6 +127,8 @@ fn z8_the_state_of_one_component_in_one_thread_is_bounded() {
         access.allow(name, true, true);
     }
     keys.set_thread_state_bytes(10_000);
+    static PLACES: LimitPlaces = LimitPlaces { store: "the settings", ..LimitPlaces::NONE };
+    keys.set_limit_places(&PLACES);
     let mut state = State::default();
     let mut write = |mutations: &[Mutation]| {
         let change = propose(&keys, &access, &state.snapshot(), mutations)?.unwrap();
@@ -139,7 +142,7 @@ fn z8_the_state_of_one_component_in_one_thread_is_bounded() {
     }
     let fault = write(&[mutation("t.one", text(1_000))]).unwrap_err();
     assert_eq!(fault.code, Code::BadMutation);
-    assert!(fault.message.contains("thread_state_bytes = 10000 in [store]"), "{}", fault.message);
+    assert!(fault.message.contains("thread_state_bytes = 10000 in the settings"), "{}", fault.message);
     // Another component has a limit of its own, and a change that frees space is accepted.
     write(&[mutation("other.one", text(9_000))]).unwrap();
     write(&[mutation("t.two", text(100))]).unwrap();

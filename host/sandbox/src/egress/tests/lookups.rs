@@ -97,7 +97,7 @@ async fn z23_an_address_of_this_machine_is_not_reached_though_it_is_global() {
     let names = Names::of("rebound.test", &[&["93.184.216.34"]]);
     let resolver: Arc<dyn Resolve> = Arc::clone(&names) as _;
     let mut grant = HttpGrant::new(egress(&["http://*"], &[])).with_resolver(resolver);
-    grant.connector.is_own = |_| Ok(true);
+    grant.connector.is_local = |_| Ok(true);
     let came = Net::new(grant).get("http://rebound.test/").await;
     assert_eq!(came.error(), Error::DestinationIpProhibited.to_string());
     let denied = came.ledger.denied();
@@ -107,7 +107,7 @@ async fn z23_an_address_of_this_machine_is_not_reached_though_it_is_global() {
 #[tokio::test]
 async fn z23_an_address_that_cannot_be_looked_at_is_not_connected_to() {
     let mut grant = HttpGrant::new(egress(&["http://93.184.216.34/"], &[]));
-    grant.connector.is_own = |_| Err(io::Error::other("no descriptors"));
+    grant.connector.is_local = |_| Err(io::Error::other("no descriptors"));
     let came = Net::new(grant).get("http://93.184.216.34/").await;
     assert_eq!(came.error(), Error::DestinationUnavailable.to_string());
 }

@@ -1,7 +1,7 @@
 //! The event stream of a response.
 
 use super::output::{ItemChange, Output, ResponseStatus, message_item, reasoning_item, status_of, text_part};
-use super::segment::{About, response};
+use super::segment::{ResponseInfo, response};
 use crate::agent_runs::{Encode, FeedEnd, Piece, ReplyText, Rest};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(super) struct ResponseEvent {
 
 /// Translates the updates of one segment into the events of a response.
 pub(super) struct ResponseEncoder {
-    about: About,
+    about: ResponseInfo,
     output: Output,
     reply: ReplyText,
     /// The item of the reply that is being written.
@@ -53,7 +53,7 @@ struct OpenItem {
 
 impl ResponseEncoder {
     /// Creates an encoder for a segment whose earlier events `output` has.
-    pub(super) fn new(about: About, output: Output) -> Self {
+    pub(super) fn new(about: ResponseInfo, output: Output) -> Self {
         Self {
             about,
             output,

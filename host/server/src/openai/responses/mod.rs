@@ -28,7 +28,7 @@ use encode::{ResponseEncoder, ResponseEvent};
 use futures::StreamExt;
 use output::Output;
 use request::ResponseRequest;
-use segment::{About, ResponseId, input_items, response, starts, stored};
+use segment::{ResponseId, ResponseInfo, input_items, response, starts, stored};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -155,7 +155,7 @@ async fn find(runs: &AgentRuns<'_>, id: &str) -> Result<(ResponseId, OwnRun), Op
     Ok((response, run))
 }
 
-type BegunResponse = (Feed, About, Output);
+type BegunResponse = (Feed, ResponseInfo, Output);
 
 /// Answers requests for approval of a response, and continues its run. Also returns the requests
 /// that had been decided in the meantime. If no request is open, the answer is the response that
@@ -257,8 +257,8 @@ fn continuation(messages: Vec<ClientMessage>, ignored: &mut Vec<String>) -> Resu
     }
 }
 
-fn about(run_id: &str, first: u64, thread: &str, request: &ResponseRequest) -> About {
-    About {
+fn about(run_id: &str, first: u64, thread: &str, request: &ResponseRequest) -> ResponseInfo {
+    ResponseInfo {
         id: ResponseId { run_id: run_id.to_owned(), first },
         model: request.model.clone(),
         thread: thread.to_owned(),
@@ -294,7 +294,7 @@ fn recorded(id: ResponseId, run: &OwnRun, url: &str) -> Value {
     let next = starts.iter().find(|start| **start > id.first);
     let next = next.map(|first| ResponseId { run_id: run.run_id.clone(), first: *first }.to_string());
     let (model, thread) = (run.agent_id.clone(), run.thread.clone());
-    let about = About { id, model, thread, previous, next, background: false };
+    let about = ResponseInfo { id, model, thread, previous, next, background: false };
     stored(run, &about, url)
         .unwrap_or_else(|| response(&about, &Output::after(&run.run_id, url, &run.events)))
 }
@@ -351,7 +351,7 @@ pub(super) async fn inputs(
     let (response, run) = find(&runs, &id).await?;
     let events = segment::segment(&run.events, response.first).unwrap_or_default().to_vec();
     let (model, thread) = (run.agent_id, run.thread);
-    let about = About { id: response, model, thread, previous: None, next: None, background: false };
+    let about = ResponseInfo { id: response, model, thread, previous: None, next: None, background: false };
     let items = input_items(&about, &events);
     let id = |item: Option<&Value>| item.map_or(Value::Null, |item| item["id"].clone());
     Ok(Json(json!({

@@ -49,7 +49,7 @@ pub(super) fn segment(events: &[Arc<StoredEvent>], first: u64) -> Option<&[Arc<S
 
 /// The parts of a response that are not folded from its segment.
 #[derive(Debug, Clone)]
-pub(super) struct About {
+pub(super) struct ResponseInfo {
     pub(super) id: ResponseId,
     /// The agent's id.
     pub(super) model: String,
@@ -62,7 +62,7 @@ pub(super) struct About {
 }
 
 /// Returns the stored response of a segment; `None` if the run has no such segment.
-pub(super) fn stored(run: &OwnRun, about: &About, decide_url: &str) -> Option<Value> {
+pub(super) fn stored(run: &OwnRun, about: &ResponseInfo, decide_url: &str) -> Option<Value> {
     let events = segment(&run.events, about.id.first)?;
     let earlier = run.events.iter().take_while(|event| event.number < about.id.first);
     let mut output = Output::after(&run.run_id, decide_url, earlier);
@@ -71,7 +71,7 @@ pub(super) fn stored(run: &OwnRun, about: &About, decide_url: &str) -> Option<Va
 }
 
 /// Returns the JSON of a response.
-pub(super) fn response(about: &About, output: &Output) -> Value {
+pub(super) fn response(about: &ResponseInfo, output: &Output) -> Value {
     let (mut error, mut incomplete, mut failed) = (Value::Null, Value::Null, Value::Null);
     match &output.status {
         ResponseStatus::Failed { code, message } => error = json!({"code": code, "message": message}),
@@ -137,7 +137,7 @@ pub(super) fn response(about: &About, output: &Output) -> Value {
 }
 
 /// Returns the input items of a segment: messages, and answers to requests for approval.
-pub(super) fn input_items(about: &About, events: &[Arc<StoredEvent>]) -> Vec<Value> {
+pub(super) fn input_items(about: &ResponseInfo, events: &[Arc<StoredEvent>]) -> Vec<Value> {
     let mut items = Vec::new();
     for stored in events {
         let id = format!("in_{}_{}", about.id.run_id, stored.number);

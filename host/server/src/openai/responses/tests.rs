@@ -3,7 +3,7 @@
 
 use super::encode::{ResponseEncoder, ResponseEvent};
 use super::output::Output;
-use super::segment::{About, ResponseId};
+use super::segment::{ResponseId, ResponseInfo};
 use crate::agent_runs::costs;
 use crate::agent_runs::fixture::{self, Recording, encode, golden, joined_at, without};
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ fn stored(updates: &[RunUpdate]) -> Vec<Arc<StoredEvent>> {
 fn encoder(recording: &Recording, segment: usize) -> ResponseEncoder {
     let earlier = stored(&recording.segments[..segment].concat());
     let output = Output::after(&recording.run_id, "http://localhost:7300/console/waiting", &earlier);
-    let about = About {
+    let about = ResponseInfo {
         id: ResponseId { run_id: recording.run_id.clone(), first: earlier.len() as u64 + 1 },
         model: "clerk".to_owned(),
         thread: "t".to_owned(),

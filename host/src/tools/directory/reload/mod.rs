@@ -176,7 +176,7 @@ impl DirectoryState {
                 let id = serving.entry.id.clone();
                 let replaced = self.serving.insert(file.to_owned(), serving);
                 replaced.filter(|replaced| replaced.entry.id != id).into_iter().for_each(|r| self.retire(r));
-                let ousted = ousted.into_iter().map(|other| self.oust(&other, &id, file));
+                let ousted = ousted.into_iter().map(|other| self.displace(&other, &id, file));
                 ousted.chain([change]).collect()
             }
             Err(refusal) => vec![Change::Refused(self.refuse(file, refusal, before))],
@@ -241,7 +241,7 @@ impl DirectoryState {
     }
 
     /// Takes a displaced file out of service.
-    fn oust(&mut self, ousted: &Path, id: &str, by: &Path) -> Change {
+    fn displace(&mut self, ousted: &Path, id: &str, by: &Path) -> Change {
         // Another component of the same id is not compared with it.
         let served = self.serving.remove(ousted).filter(|served| served.entry.id != id);
         served.into_iter().for_each(|served| self.retire(served));

@@ -10,7 +10,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 ///
 /// # Errors
 /// Fails if the system does not answer, for example for lack of descriptors.
-pub(super) fn is_own(address: IpAddr) -> io::Result<bool> {
+pub(super) fn is_local(address: IpAddr) -> io::Result<bool> {
     let any: IpAddr = match address {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
@@ -45,12 +45,12 @@ mod tests {
         for (address, expected) in
             [("127.0.0.1", true), ("127.8.9.10", true), ("192.0.2.1", false), ("1.1.1.1", false)]
         {
-            assert_eq!(is_own(address.parse().unwrap()).unwrap(), expected, "{address}");
+            assert_eq!(is_local(address.parse().unwrap()).unwrap(), expected, "{address}");
         }
         // The address from which packets leave, if there is a route out.
         let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
         if socket.connect("192.0.2.1:9").is_ok() {
-            assert!(is_own(socket.local_addr().unwrap().ip()).unwrap());
+            assert!(is_local(socket.local_addr().unwrap().ip()).unwrap());
         }
     }
 }
