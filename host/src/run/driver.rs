@@ -399,7 +399,7 @@ impl Driver {
         commit.carries_out.extend(self.parts.command.clone());
         commit.messages = messages;
         commit.thread_state_bytes = Some(toolbox.catalog().keys().thread_state_bytes());
-        commit.charged = charges(&events, Some(&self.run));
+        commit.charged = charges(&events, &self.run);
         let refusals = self.refusals.for_commit();
         let refused = refusals.len();
         commit.audit = records_of(refusals, &self.run, commit.run_id(), &events);
