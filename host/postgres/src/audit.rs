@@ -149,7 +149,8 @@ pub(crate) fn listing(filter: &AuditFilter) -> (String, Params) {
     let (conditions, skip) = (conditions.join(" AND "), values.len());
     let limit = skip - 1;
     let sql = format!(
-        "SELECT {COLUMNS} FROM audit WHERE {conditions} ORDER BY id DESC LIMIT ${limit} OFFSET ${skip}"
+        "SELECT {COLUMNS} FROM audit WHERE {conditions} ORDER BY at_ms DESC, id DESC LIMIT ${limit}
+            OFFSET ${skip}"
     );
     (sql, values)
 }

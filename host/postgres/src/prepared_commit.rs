@@ -1,6 +1,7 @@
 //! A commit with its rows, as it is sent and, if its answer is lost, sent again.
 
 use std::sync::Arc;
+use tollgate_agent::SmolStr;
 use tollgate_agent::run::{Event, RunSpec, StoredEvent};
 use tollgate_agent::state::StateChange;
 use tollgate_store::rules::{CommitRows, EventRow, checksum};
@@ -76,15 +77,20 @@ impl PreparedCommit {
     pub(crate) fn sizes(&self, rows: &[EventRow]) -> (u64, Vec<(String, u64)>) {
         let mut components: Vec<(String, u64)> = Vec::new();
         let mut all = 0;
-        let charged = self.commit.charged.iter().map(Option::as_ref).chain(std::iter::repeat(None));
-        for (row, component) in rows.iter().zip(charged) {
-            let bytes = row.body.len() as u64 + ROW_BYTES;
+        let mut charge = |length: usize, component: Option<&SmolStr>| {
+            let bytes = length as u64 + ROW_BYTES;
             all += bytes;
-            let Some(component) = component else { continue };
+            let Some(component) = component else { return };
             match components.iter_mut().find(|(known, _)| known == component.as_str()) {
                 Some((_, sum)) => *sum += bytes,
                 None => components.push((component.to_string(), bytes)),
             }
+        };
+        let charged = self.commit.charged.iter().map(Option::as_ref).chain(std::iter::repeat(None));
+        rows.iter().zip(charged).for_each(|(row, component)| charge(row.body.len(), component));
+        for record in &self.commit.audit {
+            let Some(length) = record.charged_bytes() else { continue };
+            charge(length, record.component_id.as_ref());
         }
         all += self.rows.messages.iter().map(|body| body.len() as u64 + ROW_BYTES).sum::<u64>();
         // Concurrent commits lock the rows in one order.

@@ -353,7 +353,11 @@ pub(crate) fn listing(filter: &RunFilter) -> (String, Params) {
         let short = "(CASE length(r.id) WHEN 36 THEN substr(r.id, 29) ELSE r.id END) COLLATE \"C\"";
         conditions.push(format!("{short} >= ${from} AND {short} < ${to}"));
     }
-    if let Some(prefix) = &filter.thread_prefix {
+    if let Some(principal) = filter.principal() {
+        // As in the index.
+        let principal = add(principal);
+        conditions.push(format!("strpos(r.thread, '/') > 0 AND split_part(r.thread, '/', 1) = ${principal}"));
+    } else if let Some(prefix) = &filter.thread_prefix {
         let (from, to) = (add(prefix), add(&after_prefix(prefix)));
         conditions.push(format!("r.thread >= ${from} AND r.thread < ${to}"));
     }

@@ -100,6 +100,11 @@ impl PreparedCommit {
         let charged = self.commit.charged.iter().map(Option::as_ref).chain(std::iter::repeat(None));
         events.iter().zip(charged).for_each(|(body, component)| bytes.add(body.len(), component));
         self.rows.messages.iter().for_each(|body| bytes.add(body.len(), None));
+        for record in &self.commit.audit {
+            if let Some(length) = record.charged_bytes() {
+                bytes.add(length, record.component_id.as_ref());
+            }
+        }
         bytes
     }
 

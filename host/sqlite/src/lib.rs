@@ -23,6 +23,7 @@ mod read;
 mod read_only;
 mod readers;
 mod recent_keys;
+mod remove;
 mod reserve;
 mod sizes;
 mod state;

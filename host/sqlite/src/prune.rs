@@ -10,18 +10,14 @@ use super::explain::explain;
 use super::joined_changes::join_all;
 use super::process;
 use super::read::runs_event;
-use super::sizes::Bytes;
+use super::remove::{RemovableRun, RunRemover, forget_if_empty, remove_forgotten};
 use super::turns::Turns;
 use super::{SqliteStore, lock, open, reserve, store_files};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, TransactionBehavior, params};
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
-use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
-use tollgate_agent::json;
-use tollgate_agent::run::{Event, StoredEvent};
-use tollgate_agent::state::StateChange;
-use tollgate_store::rules::charges;
+use tollgate_agent::run::Event;
 use tollgate_store::{BlockingRun, PruneOptions, PruneReport, StoreError, StoreErrorKind};
 
 /// The number of runs removed in one transaction, so that others get their turn to write.
@@ -37,14 +33,6 @@ const INCREMENTAL: u64 = 2;
 const TRUNCATE: &str = "PRAGMA wal_checkpoint(TRUNCATE)";
 /// The maximum number of blocking runs that are named.
 const MAX_NAMED: i64 = 20;
-
-/// A run that may be removed.
-struct RemovableRun {
-    id: i64,
-    thread: i64,
-    /// The number of its events.
-    events: u64,
-}
 
 impl SqliteStore {
     /// Removes old completed runs and audit records. Runs that are running or waiting stay, and
@@ -98,36 +86,11 @@ impl SqliteStore {
         write_little(&connection).map_err(failed)?;
         pruned.held_back = held_back(&connection, before_ms).map_err(failed)?;
         let kept_since = kept_since(&connection, before_ms).map_err(failed)?;
-        let mut changed = BTreeSet::new();
-        let mut after = 0;
         let mut turns = Turns::new(stop);
-        while !turns.are_over() {
-            let behavior =
-                if dry_run { TransactionBehavior::Deferred } else { TransactionBehavior::Immediate };
-            let transaction = connection.transaction_with_behavior(behavior).map_err(failed)?;
-            let (old, last) = old_runs(&transaction, before_ms, &kept_since, after).map_err(failed)?;
-            let Some(last) = last else { break };
-            after = last;
-            let mut threads = BTreeSet::new();
-            for run in &old {
-                remove(&transaction, run, pruned, dry_run).map_err(failed)?;
-                threads.insert(run.thread);
-                if !dry_run && turns.is_used_up() {
-                    // The next transaction finds the rest again.
-                    after = run.id;
-                    break;
-                }
-            }
-            if !dry_run && !old.is_empty() {
-                for thread in threads {
-                    match forget_if_empty(&transaction, thread).map_err(failed)? {
-                        true => drop(changed.remove(&thread)),
-                        false => drop(changed.insert(thread)),
-                    }
-                }
-                transaction.commit().map_err(failed)?;
-                turns.give();
-            }
+        let changed =
+            remove_old(&mut connection, before_ms, &kept_since, pruned, &mut turns).map_err(failed)?;
+        if !dry_run {
+            remove_forgotten(&connection, &mut turns).map_err(failed)?;
         }
         join_all(&mut connection, changed, &mut turns).map_err(failed)?;
         prune_audit(&connection, before_ms, pruned, &mut turns).map_err(failed)?;
@@ -187,6 +150,55 @@ fn held_back(connection: &Connection, before_ms: u64) -> rusqlite::Result<Vec<Bl
     rows.collect()
 }
 
+/// Removes the old runs, and the threads that have nothing left. Returns the other threads of these runs.
+fn remove_old(
+    connection: &mut Connection,
+    before_ms: u64,
+    kept_since: &HashMap<i64, i64>,
+    pruned: &mut PruneReport,
+    turns: &mut Turns<'_>,
+) -> rusqlite::Result<BTreeSet<i64>> {
+    let dry_run = pruned.dry_run;
+    let behavior = if dry_run { TransactionBehavior::Deferred } else { TransactionBehavior::Immediate };
+    let (mut remover, mut changed, mut after) = (RunRemover::default(), BTreeSet::new(), 0);
+    while !turns.are_over() {
+        let transaction = connection.transaction_with_behavior(behavior)?;
+        let (old, last) = old_runs(&transaction, before_ms, kept_since, after)?;
+        let Some(last) = last else { break };
+        after = last;
+        let (mut threads, mut long) = (BTreeSet::new(), None);
+        for mut run in old {
+            if dry_run {
+                run.count(&transaction, pruned)?;
+                continue;
+            }
+            threads.insert(run.thread);
+            let is_removed = remover.remove(&transaction, &mut run, pruned, turns)?;
+            long = (!is_removed).then_some(run.id);
+            if !is_removed || turns.is_used_up() {
+                // The next transaction finds the rest again.
+                after = if is_removed { run.id } else { run.id - 1 };
+                break;
+            }
+        }
+        let removes = !threads.is_empty();
+        for thread in threads {
+            match forget_if_empty(&transaction, thread, turns)? {
+                true => drop(changed.remove(&thread)),
+                false => drop(changed.insert(thread)),
+            }
+        }
+        transaction.commit()?;
+        if removes {
+            turns.give();
+        }
+        if let Some(run) = long {
+            remover.read_charges(connection, run)?;
+        }
+    }
+    Ok(changed)
+}
+
 /// Returns the next runs that may be removed, and the last one that was examined.
 fn old_runs(
     connection: &Connection,
@@ -227,101 +239,8 @@ fn has_open_parent(connection: &Connection, run: i64) -> rusqlite::Result<bool> 
     Ok(matches!(status.as_deref(), Some("running" | "waiting")))
 }
 
-fn remove(
-    connection: &Connection,
-    run: &RemovableRun,
-    pruned: &mut PruneReport,
-    dry_run: bool,
-) -> rusqlite::Result<()> {
-    let mut find = connection.prepare_cached(
-        "SELECT number, at_ms, body, checksum IS NOT NULL FROM events WHERE id >= ?1 << 32 AND id < (?1 + 1) << 32 ORDER BY id",
-    )?;
-    let (mut events, mut lengths): (Vec<StoredEvent>, Vec<(usize, bool)>) = (Vec::new(), Vec::new());
-    let run_id: Arc<str> = Arc::from("");
-    let mut rows = find.query([run.id])?;
-    let mut all = 0;
-    while let Some(row) = rows.next()? {
-        all += 1;
-        let body = row.get_ref(2)?.as_str()?;
-        // A run that cannot be read is removed like the others.
-        if let Ok(event) = json::from_record::<Event>(body) {
-            // The bytes of a component have been counted since events have checksums.
-            lengths.push((body.len(), row.get::<_, bool>(3)?));
-            let (number, at_ms) =
-                (row.get::<_, i64>(0)?.cast_unsigned(), row.get::<_, i64>(1)?.cast_unsigned());
-            events.push(StoredEvent { run_id: Arc::clone(&run_id), number, at_ms, event });
-        }
-    }
-    pruned.runs += 1;
-    pruned.events += all;
-    if dry_run {
-        return Ok(());
-    }
-    let mut bytes = Bytes::default();
-    for (component, (length, is_counted)) in charges(&events, None).iter().zip(lengths) {
-        bytes.add(length, component.as_ref().filter(|_| is_counted));
-    }
-    bytes.take_off(connection, run.thread)?;
-    for event in &events {
-        let Some(change) = event.event.change() else { continue };
-        connection
-            .prepare_cached(
-                "UPDATE changes SET run = NULL, number = NULL, body = ?3 WHERE thread = ?1 AND revision = ?2 AND run = ?4",
-            )?
-            .execute(params![run.thread, change.revision.cast_signed(), record(change), run.id])?;
-    }
-    if events.len() as u64 != run.events {
-        // The changes of events that cannot be read or are missing. Finding them reads all changes of the thread.
-        let rest = "DELETE FROM changes WHERE thread = ?1 AND run = ?2";
-        connection.prepare_cached(rest)?.execute([run.thread, run.id])?;
-    }
-    for delete in [
-        "DELETE FROM events WHERE id >= ?1 << 32 AND id < (?1 + 1) << 32",
-        "DELETE FROM run_components WHERE run = ?1",
-        "DELETE FROM runs WHERE id = ?1",
-    ] {
-        connection.prepare_cached(delete)?.execute([run.id])?;
-    }
-    Ok(())
-}
-
-fn record(change: &StateChange) -> String {
-    serde_json::to_string(change).unwrap_or_default()
-}
-
-/// Removes a thread without runs and state, unless it has a conversation and a name that someone
-/// gave it. Returns whether it did.
-fn forget_if_empty(connection: &Connection, thread: i64) -> rusqlite::Result<bool> {
-    let empty = "SELECT thread_id, messages FROM threads WHERE id = ?1
-        AND NOT EXISTS (SELECT 1 FROM runs WHERE thread = ?1)
-        AND NOT EXISTS (SELECT 1 FROM state WHERE thread = ?1)";
-    let empty: Option<(String, i64)> = connection
-        .prepare_cached(empty)?
-        .query_row([thread], |row| Ok((row.get(0)?, row.get(1)?)))
-        .optional()?;
-    let is_forgotten = empty.is_some_and(|(thread_id, messages)| messages == 0 || is_generated(&thread_id));
-    if is_forgotten {
-        // References to the thread go first: changes of keys that do not persist remain.
-        for forget in [
-            "DELETE FROM changes WHERE thread = ?1",
-            "DELETE FROM messages WHERE id >= ?1 << 32 AND id < (?1 + 1) << 32",
-            "DELETE FROM threads WHERE id = ?1",
-        ] {
-            connection.prepare_cached(forget)?.execute([thread])?;
-        }
-    }
-    Ok(is_forgotten)
-}
-
-/// Returns whether a thread's id was generated for a run that named none. The server puts the
-/// principal before it.
-fn is_generated(thread_id: &str) -> bool {
-    let id = thread_id.rsplit_once('/').map_or(thread_id, |(_, id)| id);
-    uuid::Uuid::try_parse(id).is_ok_and(|id| id.get_version_num() == 7)
-}
-
 /// Removes old audit records. The newest record of each file stays, because the next load is
-/// compared with it. The records of remaining runs stay too.
+/// compared with it. The records of remaining runs stay too; those of others were removed with them.
 fn prune_audit(
     connection: &Connection,
     before_ms: u64,
@@ -335,7 +254,7 @@ fn prune_audit(
     if pruned.dry_run {
         let count = format!("SELECT count(*) FROM audit WHERE {old}");
         let count: i64 = connection.query_row(&count, [before_ms], |row| row.get(0))?;
-        pruned.audit = count.cast_unsigned();
+        pruned.audit += count.cast_unsigned();
         return Ok(());
     }
     let window = "SELECT max(id) FROM (SELECT id FROM audit WHERE id > ?1 ORDER BY id LIMIT ?2)";
@@ -457,6 +376,7 @@ fn is_full(why: &rusqlite::Error) -> bool {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use std::sync::Arc;
     use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
     /// Leaves every tenth of these records, and the log empty.

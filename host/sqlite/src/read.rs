@@ -355,7 +355,9 @@ impl Reader<'_> {
 
     pub(super) fn thread_ids(&self) -> Result<Vec<String>, StoreError> {
         let query = || -> rusqlite::Result<Vec<String>> {
-            let mut find = self.connection.prepare_cached("SELECT thread_id FROM threads ORDER BY id")?;
+            let mut find = self
+                .connection
+                .prepare_cached("SELECT thread_id FROM threads WHERE thread_id < x'' ORDER BY id")?;
             let rows = find.query_map([], |row| row.get(0))?;
             rows.collect()
         };
@@ -464,7 +466,13 @@ fn listing(filter: &RunFilter) -> (String, Vec<Value>) {
             &[whole.clone(), after.clone(), whole, after],
         );
     }
-    if let Some(prefix) = &filter.thread_prefix {
+    if let Some(principal) = filter.principal() {
+        // With the plus, another index is read: that of the thread, or of the few runs that are not completed.
+        let has_index = filter.thread_id.is_some()
+            || filter.status.as_deref().is_some_and(|status| status != "completed");
+        let condition = if has_index { "+r.principal = ?" } else { "r.principal = ?" };
+        only(condition, &[principal.to_owned()]);
+    } else if let Some(prefix) = &filter.thread_prefix {
         let after = format!("{prefix}{}", char::MAX);
         only("t.thread_id >= ? AND t.thread_id < ?", &[prefix.clone(), after]);
     }
@@ -524,4 +532,42 @@ pub(super) fn runs_event(connection: &Connection, run: i64, number: u64) -> rusq
 
 fn unreadable(why: json::JsonError) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, Box::new(why))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::open;
+
+    /// Returns SQLite's query plan.
+    fn plan_of(filter: &RunFilter) -> String {
+        let data = tempfile::tempdir().unwrap();
+        let (_, connection) = open::prepare(data.path()).unwrap();
+        let (query, values) = listing(filter);
+        let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {query}")).unwrap();
+        let steps = statement.query_map(params_from_iter(values), |row| row.get::<_, String>(3)).unwrap();
+        steps.map(Result::unwrap).collect::<Vec<_>>().join("; ")
+    }
+
+    #[test]
+    fn z3_the_runs_of_a_principal_are_read_in_their_order_and_no_others() {
+        let text = |text: &str| Some(text.to_owned());
+        let own = || RunFilter { thread_prefix: text("ada/"), ..RunFilter::default() };
+        for (filter, index) in [
+            (own(), "runs_by_principal (principal=?)"),
+            (
+                RunFilter { agent_id: text("a"), kind: text("prompt"), ..own() },
+                "runs_by_principal (principal=?)",
+            ),
+            (RunFilter { status: text("completed"), ..own() }, "runs_by_principal (principal=?)"),
+            (RunFilter { before: text("r"), ..own() }, "runs_by_principal (principal=? AND id<?)"),
+            (RunFilter { status: text("waiting"), ..own() }, "runs_by_status (status=?)"),
+            (RunFilter { thread_id: text("ada/t"), ..own() }, "runs_by_thread (thread=?)"),
+        ] {
+            let plan = plan_of(&filter);
+            assert!(plan.contains(&format!("SEARCH r USING INDEX {index}")), "{plan}");
+            assert!(!plan.contains("SCAN") && !plan.contains("TEMP B-TREE"), "{plan}");
+        }
+    }
 }

@@ -54,7 +54,7 @@ pub(super) fn write_group(
             }
             Job::Flush(_) => Ok(CommitReceipt::default()),
             Job::Note(records, _) => {
-                records.iter().try_for_each(|record| audit::write(&transaction, record))?;
+                records.iter().try_for_each(|record| audit::write(&transaction, record, None))?;
                 Ok(CommitReceipt::default())
             }
             Job::Change(prepared, _) => write_alone(&transaction, recent, prepared)?,
@@ -107,7 +107,7 @@ fn write_commit(
         }
     }
     for record in &commit.audit {
-        audit::write(connection, record)?;
+        audit::write(connection, record, record.charged_bytes())?;
     }
     for component in &commit.components {
         keep(connection, run, component)?;
@@ -369,9 +369,11 @@ fn write_run(
             let status = if kind == "call" { of_a_call } else { status };
             let (run_id, agent_id) = (commit.run_id().as_ref(), spec.identity.agent_id.as_str());
             let insert = "INSERT INTO runs (run_id, thread, agent_id, kind, title, status, owner, events,
-                 started_at_ms, updated_at_ms, epoch) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?10)";
+                 started_at_ms, updated_at_ms, epoch, principal)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?10, ?11)";
+            let principal = commit.thread_id.split_once('/').map(|(principal, _)| principal);
             connection.prepare_cached(insert)?.execute(params![
-                run_id, thread, agent_id, kind, title, status, owner, events, at_ms, epoch
+                run_id, thread, agent_id, kind, title, status, owner, events, at_ms, epoch, principal
             ])?;
             Ok(connection.last_insert_rowid())
         }

@@ -1,6 +1,6 @@
 //! The effects of a run: model requests, argument checks by tools, and attempts at calls.
 
-use super::audit_records::note_refusals;
+use super::audit_records::Refusals;
 use super::children::CallChildren;
 use super::clock::RunClock;
 use super::conversation_memory::ReservedReply;
@@ -164,7 +164,7 @@ impl AttemptTask {
             self.resources.outcomes.hold(memory);
         }
         if !ended.denied.is_empty() {
-            note_refusals(self.store.as_ref(), &self.spec, permit, &ended.denied).await;
+            self.resources.refusals.add(self.clock.now_ms(), &self.spec, permit, &ended.denied);
             self.resources.reports.denied(ended.denied);
         }
         self.resources.reports.console(ended.console);
@@ -305,6 +305,8 @@ pub(super) struct AttemptResources {
     pub(super) children: Option<Arc<CallChildren>>,
     /// Holds the memory of large outcomes.
     pub(super) outcomes: Outcomes,
+    /// Takes the records of refused powers.
+    pub(super) refusals: Refusals,
     /// The conversation, only for the host's own tools.
     pub(super) history: Option<Arc<Vec<Message>>>,
 }

@@ -1,8 +1,8 @@
 //! The audit records of calls. Each ended call has one, built from the events that are committed
 //! with it.
 
-use crate::store::{AuditKind, AuditRecord, AuditStore};
-use std::sync::Arc;
+use crate::store::{AuditKind, AuditRecord};
+use std::sync::{Arc, Mutex, PoisonError};
 use tollgate_agent::SmolStr;
 use tollgate_agent::code::Code;
 use tollgate_agent::gate::{Permit, Resolution, resolve};
@@ -10,10 +10,16 @@ use tollgate_agent::outcome::Usage;
 use tollgate_agent::run::event::{FinishedCall, ToolVersion};
 use tollgate_agent::run::{Call, CallEnd, Decision, DecisionAnswer, Event, Run, RunSpec, StoredEvent};
 
-/// Returns a record for each call that ends in these events. `run` is the state before or after
-/// them.
-pub(super) fn records_of(run: &Run, run_id: &Arc<str>, events: &[StoredEvent]) -> Vec<AuditRecord> {
-    let mut records = decisions_of(run, run_id, events);
+/// Returns these records of refused powers, and a record for each call that ends in these events. `run` is
+/// the state before or after them.
+pub(super) fn records_of(
+    refusals: Vec<AuditRecord>,
+    run: &Run,
+    run_id: &Arc<str>,
+    events: &[StoredEvent],
+) -> Vec<AuditRecord> {
+    let mut records = refusals;
+    records.extend(decisions_of(run, run_id, events));
     let ended = events.iter().filter_map(|event| match &event.event {
         Event::CallFinished(finished) => Some((event.at_ms, finished.as_ref())),
         _ => None,
@@ -102,32 +108,38 @@ fn decisions_of(run: &Run, run_id: &Arc<str>, events: &[StoredEvent]) -> Vec<Aud
     decided.map(record).collect()
 }
 
-/// Records the powers that a call tried to use without a grant. If the store fails, the failure
-/// is logged and the call continues.
-pub(super) async fn note_refusals(
-    store: &dyn AuditStore,
-    spec: &RunSpec,
-    permit: &Permit,
-    denied: &[String],
-) {
-    if denied.is_empty() {
-        return;
+/// Records of powers that calls tried to use without a grant, until the next commit of their run.
+#[derive(Clone, Default)]
+pub(super) struct Refusals(Arc<Mutex<Vec<AuditRecord>>>);
+
+impl Refusals {
+    /// Adds a record for each power that a call was refused at this time, in milliseconds since the Unix
+    /// epoch.
+    pub(super) fn add(&self, at_ms: u64, spec: &RunSpec, permit: &Permit, denied: &[String]) {
+        let tool = permit.tool();
+        let records = denied.iter().map(|what| {
+            let power = what.split([' ', ':']).next().unwrap_or_default();
+            AuditRecord {
+                run_id: Some(Arc::from(spec.identity.run_id.as_str())),
+                call_id: Some(permit.call_id().to_owned()),
+                ..AuditRecord::at(at_ms, AuditKind::Denial, who(spec), "not_granted")
+            }
+            .of_component(tool.owner.id.clone(), Some(tool.owner.version.clone()))
+            .of_tool(tool.descriptor.name.clone())
+            .of_power(power)
+            .because(what)
+        });
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(records);
     }
-    let tool = permit.tool();
-    let records = denied.iter().map(|what| {
-        let power = what.split([' ', ':']).next().unwrap_or_default();
-        AuditRecord {
-            run_id: Some(Arc::from(spec.identity.run_id.as_str())),
-            call_id: Some(permit.call_id().to_owned()),
-            ..AuditRecord::new(AuditKind::Denial, who(spec), "not_granted")
-        }
-        .of_component(tool.owner.id.clone(), Some(tool.owner.version.clone()))
-        .of_tool(tool.descriptor.name.clone())
-        .of_power(power)
-        .because(what)
-    });
-    if let Err(e) = store.record_audit(records.collect()).await {
-        tracing::warn!("cannot record a call's refused powers in the audit: {e}");
+
+    /// Returns the records for a commit. They stay here until it is [stored](Self::stored).
+    pub(super) fn for_commit(&self) -> Vec<AuditRecord> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Drops the first records, which were stored with a commit.
+    pub(super) fn stored(&self, count: usize) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).drain(..count);
     }
 }
 
@@ -188,6 +200,23 @@ mod tests {
             let events = gated(order.map(deny).to_vec());
             assert_eq!(gate_of("c", &events, &[]), Some("a"), "{order:?}");
         }
+    }
+
+    #[test]
+    fn refusals_stay_until_they_are_stored() {
+        let refusals = Refusals::default();
+        let add = |power: &str| {
+            let record = AuditRecord::new(AuditKind::Denial, "agent direct", "not_granted").of_power(power);
+            refusals.0.lock().unwrap_or_else(PoisonError::into_inner).push(record);
+        };
+        let powers = || -> Vec<_> { refusals.for_commit().into_iter().filter_map(|it| it.power).collect() };
+        ["http", "files"].map(add);
+        assert_eq!(powers(), ["http", "files"]);
+        // Another call is refused during a commit, which first fails.
+        add("sockets");
+        assert_eq!(powers(), ["http", "files", "sockets"]);
+        refusals.stored(2);
+        assert_eq!(powers(), ["sockets"]);
     }
 
     #[test]

@@ -76,6 +76,7 @@ impl Driver {
         let is_own = tool.owner.id == HOST_ID;
         AttemptResources {
             outcomes: self.outcomes.clone(),
+            refusals: self.refusals.clone(),
             children: self.children.of_attempt(&tool.delegates, &reports),
             reports,
             history: is_own.then(|| Arc::clone(self.run.messages())),

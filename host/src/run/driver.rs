@@ -1,7 +1,7 @@
 //! The loop around the state machine. It commits before it acts and before it publishes.
 
 use super::attempt::{AttemptTask, Outcomes, validate};
-use super::audit_records::records_of;
+use super::audit_records::{Refusals, records_of};
 use super::children::{Ask, Children};
 use super::clock::RunClock;
 use super::commit::{UnrecordedEffects, durability, may_wait, started, written_keys};
@@ -83,6 +83,8 @@ pub(crate) struct Driver {
     pub(crate) thread_memory: Option<Reservation>,
     /// The memory of large outcomes that are not committed yet.
     pub(super) outcomes: Outcomes,
+    /// The records of refused powers that are not committed yet.
+    pub(super) refusals: Refusals,
     /// The memory of the model's long replies.
     pub(super) replies: Outcomes,
     /// The memory of the answers to calls in the run's conversation.
@@ -120,6 +122,7 @@ impl Driver {
             state_memory: None,
             thread_memory: None,
             outcomes: Outcomes::default(),
+            refusals: Refusals::default(),
             replies: Outcomes::default(),
             last_call: None,
             end_text: String::new(),
@@ -390,11 +393,13 @@ impl Driver {
         commit.carries_out.extend(self.parts.command.clone());
         commit.messages = messages;
         commit.thread_state_bytes = Some(toolbox.catalog().keys().thread_state_bytes());
-        commit.charged = charges(&events, Some(&self.run));
-        commit.audit = records_of(&self.run, commit.run_id(), &events);
+        commit.charged = charges(&events, &self.run);
+        let refusals = self.refusals.for_commit();
+        let refused = refusals.len();
+        commit.audit = records_of(refusals, &self.run, commit.run_id(), &events);
         let trapped = commit.audit.iter().any(|record| record.sign() == Sign::Trapped);
         let held_bytes = self.outcomes.bytes() + self.arguments.as_ref().map_or(0, Reservation::bytes);
-        if commit.after() == 0 && !trapped && held_bytes <= MAX_DEFERRED_BYTES {
+        if commit.after() == 0 && !trapped && refused == 0 && held_bytes <= MAX_DEFERRED_BYTES {
             commit.durability = durability(&events);
         }
         if commit.durability == Durability::Deferred {
@@ -413,6 +418,7 @@ impl Driver {
                 return Err(why);
             }
         };
+        self.refusals.stored(refused);
         self.parts.command = None;
         self.clock.committed(now_ms);
         let followed = self.follow(&events, applied, committed.moved).await;

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use tollgate_agent::SmolStr;
 use tollgate_agent::code::Code;
 use tollgate_agent::health::{Sign, traps_after};
+use tollgate_agent::json::written_bytes;
 use tollgate_agent::outcome::Usage;
 use tollgate_agent::text::clean;
 
@@ -181,6 +182,13 @@ impl AuditRecord {
             || last.is_none_or(|last| {
                 (last.kind, &last.digest, &last.detail) != (self.kind, &self.digest, &self.detail)
             })
+    }
+
+    /// Returns the length of the record in bytes, for which the thread of the run and the component are
+    /// charged. `None` if it belongs to no run.
+    #[must_use]
+    pub fn charged_bytes(&self) -> Option<usize> {
+        self.run_id.is_some().then(|| written_bytes(self))
     }
 
     /// Returns what the record indicates about its tool's health.

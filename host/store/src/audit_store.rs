@@ -7,14 +7,15 @@ use async_trait::async_trait;
 /// audit records too.
 #[async_trait]
 pub trait AuditStore: Send + Sync {
-    /// Adds audit records that are not part of a run's commit. A record of a file is skipped if
-    /// it repeats the file's last record.
+    /// Adds audit records that are not part of a run's commit, and that no thread or component is
+    /// charged for. A record of a file is skipped if it repeats the file's last record.
     ///
     /// # Errors
     /// The store cannot be written.
     async fn record_audit(&self, records: Vec<AuditRecord>) -> Result<(), StoreError>;
 
-    /// Returns audit records, newest first.
+    /// Returns audit records, newest first. Of records of the same time, the one that was stored last is
+    /// first.
     ///
     /// # Errors
     /// The store cannot be read.

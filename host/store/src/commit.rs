@@ -44,7 +44,7 @@ pub struct Commit {
     pub messages: Vec<Message>,
     /// The component that causes each of the events, if any; may be shorter than the events.
     pub charged: Vec<Option<SmolStr>>,
-    /// The audit records of the commit.
+    /// The audit records of the commit. Those of a run are charged to the thread, and to their components.
     pub audit: Vec<AuditRecord>,
     /// The components that the events refer to, for a store that keeps them.
     pub components: Vec<ComponentFile>,

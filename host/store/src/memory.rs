@@ -89,9 +89,12 @@ struct ThreadRow {
     changes: Vec<StateChange>,
 }
 
+/// The approximate size of a record besides its text.
+const ROW_BYTES: u64 = 64;
+
 /// Returns the approximate length of a record.
 fn bytes_of(record: &impl serde::Serialize) -> u64 {
-    json::written_bytes(record) as u64 + 64
+    json::written_bytes(record) as u64 + ROW_BYTES
 }
 
 impl ThreadRow {
@@ -154,7 +157,13 @@ impl RunStore for MemoryStore {
         let (queued, carries_out, run) = (commit.queued, commit.carries_out, Arc::clone(&run_id));
         let ends = events.iter().any(|event| matches!(event.event, Event::RunFinished { .. }));
         let mut behind = 0;
-        let sizes: Vec<u64> = events.iter().map(|event| bytes_of(&event.event)).collect();
+        let sizes = events.iter().map(|event| bytes_of(&event.event));
+        // The size of each event and audit record, and the component that is charged for it.
+        let mut charged: Vec<(u64, Option<SmolStr>)> =
+            sizes.zip(charged.into_iter().chain(std::iter::repeat(None))).collect();
+        charged.extend(audit.iter().filter_map(|record| {
+            Some((record.charged_bytes()? as u64 + ROW_BYTES, record.component_id.clone()))
+        }));
         let mut tables = self.tables();
         let Tables { runs, threads, left, held, thread_bytes, component_bytes, .. } = &mut *tables;
         let log = runs.entry(run_id);
@@ -182,8 +191,8 @@ impl RunStore for MemoryStore {
             let thread = threads.entry(thread_id).or_default();
             thread.apply(events.iter().filter_map(|event| event.event.change()), messages);
         }
-        *thread_bytes.entry(thread_of).or_default() += sizes.iter().sum::<u64>();
-        for (bytes, component) in sizes.iter().zip(charged) {
+        *thread_bytes.entry(thread_of).or_default() += charged.iter().map(|(bytes, _)| bytes).sum::<u64>();
+        for (bytes, component) in charged {
             if let Some(component) = component {
                 *component_bytes.entry(component).or_default() += bytes;
             }
@@ -327,8 +336,9 @@ impl AuditStore for MemoryStore {
 
     async fn audit(&self, filter: AuditFilter) -> Result<Vec<AuditRecord>, StoreError> {
         let tables = self.tables();
-        let wanted = tables.audit.iter().rev().filter(|record| filter.matches(record));
-        Ok(wanted.skip(filter.skip).take(filter.limit).cloned().collect())
+        let mut wanted: Vec<_> = tables.audit.iter().rev().filter(|record| filter.matches(record)).collect();
+        wanted.sort_by_key(|record| std::cmp::Reverse(record.at_ms));
+        Ok(wanted.into_iter().skip(filter.skip).take(filter.limit).cloned().collect())
     }
 
     async fn tool_health(&self) -> Result<Vec<ToolHealth>, StoreError> {

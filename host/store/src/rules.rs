@@ -3,7 +3,7 @@
 //! They decide which commits are moved behind others, what a list of runs shows, what a checksum
 //! covers, and how a commit is serialized, so that the same run is recorded alike in every store.
 
-pub use super::charges::{begins_direct, charges};
+pub use super::charges::{RecordedCharges, begins_direct, charges};
 pub use super::checksum::{CHECKSUM_BYTES, EventRow, checksum, first_damage};
 pub use super::commit_rows::{CommitRows, LARGE_BYTES, aside, serialize};
 pub use super::rebase::{WrittenKeys, moved, sizes_fit};

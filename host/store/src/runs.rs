@@ -67,6 +67,14 @@ impl RunFilter {
         Self { run_id: Some(run_id.to_owned()), limit: 1, ..Self::default() }
     }
 
+    /// Returns the principal whose threads the prefix names: all those whose ids begin with a name and a
+    /// slash. `None` for any other prefix.
+    #[must_use]
+    pub fn principal(&self) -> Option<&str> {
+        let name = self.thread_prefix.as_deref()?.strip_suffix('/')?;
+        (!name.contains('/')).then_some(name)
+    }
+
     /// Returns whether the filter lets a run through.
     pub(super) fn matches(&self, run: &RunSummary) -> bool {
         let is = |wanted: &Option<String>, has: &str| wanted.as_deref().is_none_or(|wanted| wanted == has);

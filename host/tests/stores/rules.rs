@@ -517,6 +517,65 @@ with_each_store! {
         full.admit(Some("u"), Some("other")).await.unwrap();
     }
 
+    async fn z8_the_audit_of_a_run_counts_for_its_thread_and_component(at: StoreAt) {
+        let limits = StoreLimits { component_record_bytes: 10_000, thread_record_bytes: 20_000, min_free_bytes: 0 };
+        let store = at.open_limited(limits);
+        let refused = |run: &str| {
+            let refused = AuditRecord::at(7, AuditKind::Denial, "agent a", "not_granted")
+                .of_component("kit", None)
+                .because(&"x".repeat(900));
+            vec![AuditRecord { run_id: Some(run.into()), ..refused }; 16]
+        };
+        // Nobody is charged for what is not part of a commit.
+        store.record_audit(refused("r0")).await.unwrap();
+        at.open_limited(limits).admit(Some("t"), Some("kit")).await.unwrap();
+        for (run, thread_is_full) in [("r1", false), ("r2", true)] {
+            let said = commit(run, 0, vec![started(run)]);
+            store.commit(changed_commit(said, |it| it.audit = refused(run))).await.unwrap();
+            let read = at.open_limited(limits);
+            let full = read.admit(None, Some("kit")).await.unwrap_err();
+            assert!(full.to_string().contains("component_record_bytes = 10000"), "{full}");
+            assert_eq!(read.admit(Some("t"), None).await.is_err(), thread_is_full, "{run}");
+            read.admit(Some("u"), Some("other")).await.unwrap();
+        }
+    }
+
+    async fn the_audit_is_listed_by_time(at: StoreAt) {
+        let store = at.open();
+        let noted = |at_ms, decision: &str| AuditRecord::at(at_ms, AuditKind::Grant, "person", decision);
+        // The second one is older: it waited to be written.
+        for record in [noted(9, "a"), noted(7, "b"), noted(9, "c"), noted(8, "d")] {
+            store.record_audit(vec![record]).await.unwrap();
+        }
+        let listed = async |filter| {
+            let records = store.audit(filter).await.unwrap();
+            records.iter().map(|record| record.decision.to_string()).collect::<String>()
+        };
+        assert_eq!(listed(AuditFilter::default()).await, "cadb");
+        assert_eq!(listed(AuditFilter { skip: 1, limit: 2, ..AuditFilter::default() }).await, "ad");
+        assert_eq!(listed(AuditFilter { since_ms: 8, until_ms: 9, ..AuditFilter::default() }).await, "d");
+    }
+
+    async fn the_runs_of_a_principal_are_those_of_its_threads(at: StoreAt) {
+        let store = at.open();
+        for (run, thread) in [("r1", "ada/x"), ("r2", "ada"), ("r3", "bob/ada/y"), ("r4", "ada/x/y"), ("r5", "adam/z")] {
+            let mut begins = started(run);
+            if let Event::RunStarted { spec } = &mut begins {
+                Arc::make_mut(spec).identity.thread_id = thread.into();
+            }
+            let begun = commit(run, 0, vec![begins]);
+            store.commit(changed_commit(begun, |it| it.thread_id = thread.into())).await.unwrap();
+        }
+        let listed = async |prefix: &str| {
+            let filter = RunFilter { thread_prefix: Some(prefix.to_owned()), ..RunFilter::default() };
+            at.open().runs(filter).await.unwrap().into_iter().map(|run| run.run_id).collect::<Vec<_>>()
+        };
+        assert_eq!(listed("ada/").await, ["r4", "r1"]);
+        assert_eq!(listed("bob/").await, ["r3"]);
+        assert_eq!(listed("ada/x/").await, ["r4"]);
+        assert_eq!(listed("ada").await, ["r5", "r4", "r2", "r1"]);
+    }
+
     async fn callers_that_queue_for_a_thread_are_let_in_one_after_another(at: StoreAt) {
         let (store, other) = (at.open(), at.open());
         let first = store.queue("t").await.unwrap();

@@ -162,6 +162,7 @@ const ORDERS: &[Order] = &[
             "joined_changes",
             "read",
             "readers",
+            "remove",
             "prune",
             "queue",
             "read_only",

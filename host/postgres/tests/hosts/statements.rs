@@ -120,15 +120,18 @@ async fn no_statement_reads_a_large_table_whole() {
 fn large_tables() -> String {
     format!(
         "INSERT INTO threads (id) SELECT 'old' || n FROM generate_series(1, {ROWS}) n;
-         INSERT INTO runs SELECT '01900000-0000-7000-8000-' || lpad(n::text, 12, '0'), 'old' || n, 'a' || n % 1000,
+         INSERT INTO runs SELECT '01900000-0000-7000-8000-' || lpad(n::text, 12, '0'),
+            CASE WHEN n * 2 < {ROWS} THEN 'ada/old' ELSE 'old' END || n, 'a' || n % 1000,
             CASE n % 1000 WHEN 1 THEN 'child' ELSE 'prompt' END, '', 'completed', NULL, 1, 2, '', 0, n, n
             FROM generate_series(1, {ROWS}) n;
          INSERT INTO events SELECT r.id, n, n, '{{}}' FROM runs r, generate_series(1, 2) n;
          INSERT INTO messages SELECT id, n, '{{}}' FROM threads, generate_series(0, 1) n;
          INSERT INTO changes (thread, revision, body) SELECT id, 1, '{{}}' FROM threads;
          INSERT INTO state SELECT id, 'k.x', '1' FROM threads;
-         INSERT INTO audit (at_ms, kind, who, decision, tool_name, run_id)
-            SELECT n, 'call', 'host', 'ran', 't' || n % 1000, 'old' || n FROM generate_series(1, {ROWS}) n;
+         INSERT INTO audit (at_ms, kind, who, decision, tool_name, run_id, component_id, power)
+            SELECT n, CASE n % 1000 WHEN 1 THEN 'denial' ELSE 'call' END, 'host',
+                CASE n % 1000 WHEN 2 THEN 'denied' ELSE 'success' END, 't' || n % 1000, 'old' || n,
+                'kit' || n % 1000, CASE n % 1000 WHEN 3 THEN 'http' END FROM generate_series(1, {ROWS}) n;
          ANALYZE"
     )
 }
@@ -175,7 +178,7 @@ async fn list(store: &PostgresStore) {
     let text = |text: &str| Some(text.to_owned());
     for (filter, found) in [
         (wanted(), 20),
-        (RunFilter { thread_id: text("old7"), ..wanted() }, 1),
+        (RunFilter { thread_id: text("ada/old7"), ..wanted() }, 1),
         (RunFilter { status: text("running"), ..wanted() }, 0),
         (RunFilter { status: text("waiting"), kind: text("prompt"), ..wanted() }, 2),
         (RunFilter { status: text("waiting"), thread_id: text("r"), kind: text("prompt"), ..wanted() }, 1),
@@ -184,7 +187,17 @@ async fn list(store: &PostgresStore) {
         (RunFilter { run_id: text("r"), ..wanted() }, 1),
         (RunFilter { run_id_prefix: text("01900000-0000-7000-8000-00000000123"), ..wanted() }, 10),
         (RunFilter { short_id_prefix: text("0000123"), ..wanted() }, 10),
-        (RunFilter { thread_prefix: text("old123"), ..wanted() }, 11),
+        (RunFilter { thread_prefix: text("ada/old123"), ..wanted() }, 11),
+        (RunFilter { thread_prefix: text("ada/"), ..wanted() }, 20),
+        (RunFilter { thread_prefix: text("ada/"), kind: text("prompt"), ..wanted() }, 20),
+        (
+            RunFilter {
+                thread_prefix: text("ada/"),
+                before: text("01900000-0000-7000-8000-000000002000"),
+                ..wanted()
+            },
+            20,
+        ),
         (RunFilter { agent_id: text("a7"), ..wanted() }, 5),
         (RunFilter { before: text("01900000-0000-7000-8000-000000000100"), ..wanted() }, 20),
     ] {
@@ -194,6 +207,11 @@ async fn list(store: &PostgresStore) {
         (AuditFilter { limit: 20, ..AuditFilter::default() }, 20),
         (AuditFilter { tool_name: text("t7"), ..AuditFilter::default() }, 5),
         (AuditFilter { run_id_prefix: text("old7"), ..AuditFilter::default() }, 100),
+        (AuditFilter { component_id: text("kit7"), ..AuditFilter::default() }, 5),
+        (AuditFilter { kind: Some(AuditKind::Denial), ..AuditFilter::default() }, 5),
+        (AuditFilter { decision: text("denied"), ..AuditFilter::default() }, 5),
+        (AuditFilter { power: text("http"), ..AuditFilter::default() }, 5),
+        (AuditFilter { since_ms: 4_991, ..AuditFilter::default() }, 10),
     ] {
         assert_eq!(store.audit(filter.clone()).await.unwrap().len(), found, "{filter:?}");
     }

@@ -1,0 +1,13 @@
+-- The audit is listed by time, and each filter has an index in that order, so that a list reads little more than
+-- it shows.
+DROP INDEX audit_by_tool;
+CREATE INDEX audit_by_time ON audit (at_ms, id);
+CREATE INDEX audit_by_kind ON audit (kind, at_ms, id);
+CREATE INDEX audit_by_decision ON audit (decision, at_ms, id);
+CREATE INDEX audit_by_tool ON audit (tool_name, at_ms, id) WHERE tool_name IS NOT NULL;
+CREATE INDEX audit_by_component ON audit (component_id, at_ms, id) WHERE component_id IS NOT NULL;
+CREATE INDEX audit_by_power ON audit (power, at_ms, id) WHERE power IS NOT NULL;
+
+-- Lists of the runs of a principal, which is what a thread's id has before the first slash. A thread's id does not
+-- change, so commits do not write this index.
+CREATE INDEX runs_by_principal ON runs (split_part(thread, '/', 1), id) WHERE strpos(thread, '/') > 0;
