@@ -28,13 +28,7 @@ fn configuration(text: &str) {
             let grants = grants(&new);
             let has = |config: &Config| {
                 let granted = config.grants_of("fuzzed");
-                [
-                    granted.environment.contains(&new),
-                    granted.http.iter().any(|pattern| pattern.to_string().contains(&new)),
-                    granted.settings.contains_key(&new),
-                    granted.files.iter().any(|file| file.guest.contains(&new)),
-                    granted.catalog.reads.iter().any(|key| key.contains(&new)),
-                ]
+                grants.each_ref().map(|new| granted.has(new.kind, &new.name))
             };
             let mut edit = Edit::open(&path).unwrap();
             edit.grant("fuzzed", &grants);

@@ -2,7 +2,7 @@
 
 use super::error::Source;
 use super::raw::{RawAgent, RawKind, RawTranscript};
-use super::{ConfigError, LimitSource, LimitsConfig, limits};
+use super::{Config, ConfigError, LimitSource, LimitsConfig, limits};
 use crate::models::ModelConfig;
 use reqwest::Url;
 use serde_json::Value;
@@ -122,8 +122,19 @@ fn check_one(source: &Source<'_>, raw: RawAgent, limits: &LimitsConfig) -> Resul
     })
 }
 
+impl Config {
+    /// Returns the id of a configured agent other than the one of direct calls.
+    pub(super) fn known_agent(
+        &self,
+        source: &Source<'_>,
+        named: &Spanned<String>,
+    ) -> Result<String, ConfigError> {
+        known_agent(source, named, &self.agents)
+    }
+}
+
 /// Returns the id of a configured agent other than the one of direct calls.
-pub(super) fn known_agent(
+fn known_agent(
     source: &Source<'_>,
     named: &Spanned<String>,
     agents: &BTreeMap<String, AgentConfig>,

@@ -1,6 +1,6 @@
 //! Host environment variables that no tool may see, because they hold a key or a token.
 
-use super::{Config, SecretConfig, SecretSource, ServerPlace};
+use super::{Config, GrantKind, SecretConfig, SecretSource, ServerPlace};
 use crate::models::{ModelConfig, Provider};
 use std::collections::BTreeSet;
 
@@ -68,7 +68,7 @@ impl Config {
     /// components are granted.
     #[must_use]
     pub fn variables(&self) -> BTreeSet<&str> {
-        let granted = self.grants.values().flat_map(|grants| &grants.environment).map(String::as_str);
+        let granted = self.grants.values().flat_map(|grants| grants.names(GrantKind::Environment));
         self.named_variables().chain(self.model_variables()).chain(granted).collect()
     }
 

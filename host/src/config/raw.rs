@@ -1,5 +1,6 @@
 //! The configuration as written, before validation.
 
+use super::grants::RawGrants;
 use super::limits::{Numbers, RawLimits};
 use super::paths::DEFAULT_TOOLS_DIR;
 use crate::models::ModelConfig;
@@ -11,7 +12,6 @@ use std::path::PathBuf;
 use tollgate_agent::gate::permissions::DefaultRule;
 use tollgate_agent::{name, text};
 use tollgate_registry::{HostSettings, LockMode, RawTrust};
-use tollgate_sandbox::FileAccess;
 use toml::Spanned;
 
 /// The whole file.
@@ -257,52 +257,6 @@ pub(super) enum RawTranscript {
     Whole,
 }
 
-/// `[grants.COMPONENT]`
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RawGrants {
-    #[serde(default)]
-    pub(super) files: Vec<RawFileGrant>,
-    #[serde(default)]
-    pub(super) http: Vec<Spanned<String>>,
-    #[serde(default)]
-    pub(super) addresses: Vec<Spanned<String>>,
-    #[serde(default)]
-    pub(super) secrets: Vec<Spanned<String>>,
-    #[serde(default)]
-    pub(super) settings: BTreeMap<String, String>,
-    #[serde(default)]
-    pub(super) environment: Vec<Spanned<String>>,
-    #[serde(default)]
-    pub(super) state: RawStateGrants,
-    #[serde(default)]
-    pub(super) actions: Vec<Spanned<String>>,
-    #[serde(default)]
-    pub(super) delegates: Vec<RawDelegate>,
-}
-
-/// One of `delegates`
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RawDelegate {
-    pub(super) agent: Spanned<String>,
-    #[serde(default)]
-    pub(super) seed: Vec<Spanned<String>>,
-    #[serde(default)]
-    pub(super) export: Vec<Spanned<String>>,
-}
-
-/// One of `files`
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RawFileGrant {
-    pub(super) host: Spanned<PathBuf>,
-    pub(super) guest: Spanned<String>,
-    #[serde(default = "read_only")]
-    pub(super) access: FileAccess,
-    pub(super) quota_bytes: Option<u64>,
-}
-
 /// `[secrets.NAME]`
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -313,16 +267,6 @@ pub(super) struct RawSecret {
     pub(super) header: String,
     #[serde(default)]
     pub(super) prefix: String,
-}
-
-/// `state = { read = [...], write = [...] }`
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RawStateGrants {
-    #[serde(default)]
-    pub(super) read: Vec<Spanned<String>>,
-    #[serde(default)]
-    pub(super) write: Vec<Spanned<String>>,
 }
 
 /// `[mcp.SERVER]`
@@ -349,10 +293,6 @@ fn ten_seconds() -> u64 {
 
 fn one_mebibyte() -> usize {
     1024 * 1024
-}
-
-fn read_only() -> FileAccess {
-    FileAccess::Read
 }
 
 /// `[permissions]` as written.

@@ -210,9 +210,9 @@ fn grants_are_checked_where_they_are_written() {
     )
     .unwrap();
     let grants = config.grants_of("find-in-files");
-    assert_eq!(grants.files[0].host, Path::new("docs"));
-    assert_eq!(grants.files[0].access, tollgate_sandbox::FileAccess::Read);
-    assert!(grants.catalog.reads.contains("notes.items") && grants.catalog.actions.add_context);
+    let file = grants.files().next().unwrap();
+    assert_eq!((file.host.as_path(), file.access), (Path::new("docs"), tollgate_sandbox::FileAccess::Read));
+    assert!(grants.catalog().reads.contains("notes.items") && grants.catalog().actions.add_context);
     assert_eq!(config.grants_of("other"), ComponentGrants::default());
 
     for (text, problem) in [
@@ -238,7 +238,7 @@ fn paths_begin_at_the_file_that_names_them() {
     let text = "[tools]\ndir = \"t\"\n[grants.a]\nfiles = [{ host = \"d\", guest = \"/d\" }]";
     let config = Config::parse(Path::new("/etc/tollgate/t.toml"), text).unwrap();
     assert_eq!(config.tools_dir, Path::new("/etc/tollgate/t"));
-    assert_eq!(config.grants_of("a").files[0].host, Path::new("/etc/tollgate/d"));
+    assert_eq!(config.grants_of("a").files().next().unwrap().host, Path::new("/etc/tollgate/d"));
 }
 
 #[test]
@@ -268,10 +268,11 @@ fn powers_are_granted_and_their_mistakes_show_where() {
     )
     .unwrap();
     let granted = config.grants_of("fetch");
-    assert_eq!(granted.http[0].to_string(), "POST https://a.test/v1");
-    assert_eq!((granted.addresses.len(), granted.settings["units"].as_str()), (1, "metric"));
-    assert!(granted.secrets.contains("key") && granted.environment.contains("LANG"));
-    assert_eq!(granted.files[0].quota_bytes, 7);
+    assert_eq!(granted.http().next().unwrap().to_string(), "POST https://a.test/v1");
+    assert_eq!(granted.settings().collect::<Vec<_>>(), [("units", "metric")]);
+    assert_eq!(granted.addresses().count(), 1);
+    assert!(granted.has(GrantKind::Secrets, "key") && granted.has(GrantKind::Environment, "LANG"));
+    assert_eq!(granted.files().next().unwrap().quota_bytes, Some(7));
     assert_eq!(config.secrets["key"].to.to_string(), "https://a.test");
     for (text, place, words) in [
         ("[grants.a]\nhttp = [\"a.test\"]", "tollgate.toml:2:9", "write \"https://a.test\""),

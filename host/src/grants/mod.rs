@@ -17,4 +17,4 @@ pub use host_files::{ChangeableSource, HostFileGrant, check_files, check_sources
 pub(crate) use manifest::read_manifest_with_digest;
 pub use manifest::{MAX_MANIFEST_BYTES, manifest_of, parse_manifest, read_manifest};
 pub(crate) use open::open;
-pub use requests::{FileAsk, ManifestError, MissingGrant, RequestedGrants};
+pub use requests::{ManifestError, MissingGrant, RequestedGrants};

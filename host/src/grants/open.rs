@@ -2,45 +2,49 @@
 //! variables, once, when the component is loaded.
 
 use super::{RequestedGrants, check_files};
-use crate::config::{ComponentGrants, Config, SecretConfig, SecretSource, holds};
+use crate::config::{ComponentGrants, Config, GrantKind, SecretConfig, SecretSource, holds};
 use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::Path;
 use tollgate_agent::egress::Egress;
 use tollgate_agent::redact::MAX_SECRET_BYTES;
-use tollgate_sandbox::{FileGrant, Grants, HttpGrant, Secret};
+use tollgate_sandbox::{DEFAULT_QUOTA_BYTES, FileGrant, Grants, HttpGrant, Secret};
 
-/// Opens a component's grants, limited to its requests. A component without a manifest asks for
-/// whatever is granted.
+/// Opens a component's grants, which are already limited to its requests. A component without a
+/// manifest asks for whatever is granted.
 ///
 /// # Errors
 /// A directory cannot be opened, or a secret is missing. The component is then not served,
 /// because it would run without something that its operator believes it has.
 pub(crate) fn open(
-    granted: &ComponentGrants,
+    given: &ComponentGrants,
     asks: Option<&RequestedGrants>,
     component_id: &str,
     config: &Config,
 ) -> Result<Grants, String> {
-    let asked = asks.into_iter().flat_map(|asks| &asks.environment);
+    let asked = asks.into_iter().flat_map(|asks| asks.grants.names(GrantKind::Environment));
     if let Some((name, what)) = asked.into_iter().find_map(|name| Some((name, config.held_by(name)?))) {
         return Err(format!(
             "it asks for the variable {name}, which holds {what}, and no tool may see that; use a release of \
              the tool that asks for a secret, or let another variable hold it"
         ));
     }
-    let given = asks.map_or_else(|| granted.clone(), |asks| asks.narrow(granted));
-    let environment = environment(&given, component_id, config, |name| std::env::var(name).ok())?;
-    let grants = Grants::default().with_settings(given.settings.clone()).with_environment(environment);
-    let grants = with_files(grants, &given, component_id, config)?;
-    let mut egress = Egress::new(given.http.clone(), given.addresses.clone());
+    let environment = environment(given, component_id, config, |name| std::env::var(name).ok())?;
+    let settings = given.settings().map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let grants = Grants::default()
+        .with_settings(settings.collect())
+        .with_environment(environment)
+        .with_delegates(given.delegates().next().is_some());
+    let grants = with_files(grants, given, component_id, config)?;
+    let mut egress = Egress::new(given.http().cloned().collect(), given.addresses().copied().collect());
     if let Some(asks) = asks {
-        egress = egress.asked(asks.http.clone());
+        egress = egress.asked(asks.grants.http().cloned().collect());
     }
     if egress.is_empty() {
         return Ok(grants);
     }
-    let secrets = given.secrets.iter().map(|name| read_secret(name, config)).collect::<Result<_, _>>()?;
+    let secrets = given.names(GrantKind::Secrets).map(|name| read_secret(name, config));
+    let secrets = secrets.collect::<Result<_, _>>()?;
     Ok(grants.with_http(HttpGrant::new(egress).with_secrets(secrets)))
 }
 
@@ -52,10 +56,10 @@ fn with_files(
 ) -> Result<Grants, String> {
     let correct = format!("correct `files` in [grants.{component_id}] of {}", config.name());
     check_files(given, component_id, config).map_err(|e| e.to_string())?;
-    for file in &given.files {
+    for file in given.files() {
         let open = FileGrant::open(&file.host, file.guest.as_str(), file.access)
             .map_err(|e| format!("{e}; {correct}"))?;
-        grants = grants.with_files(open.with_quota(file.quota_bytes));
+        grants = grants.with_files(open.with_quota(file.quota_bytes.unwrap_or(DEFAULT_QUOTA_BYTES)));
     }
     Ok(grants)
 }
@@ -69,7 +73,7 @@ fn environment(
     lookup: impl Fn(&str) -> Option<String>,
 ) -> Result<BTreeMap<String, String>, String> {
     let mut environment = BTreeMap::new();
-    for name in &given.environment {
+    for name in given.names(GrantKind::Environment) {
         let value = lookup(name);
         let held = config.held_by(name);
         let held = held.or_else(|| config.held_in(value.as_deref()?, &lookup));
@@ -81,7 +85,7 @@ fn environment(
                 config.name()
             ));
         }
-        environment.extend(value.map(|value| (name.clone(), value)));
+        environment.extend(value.map(|value| (name.to_owned(), value)));
     }
     Ok(environment)
 }
@@ -122,6 +126,7 @@ fn read_bounded(path: &Path) -> std::io::Result<String> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::config::Grant;
 
     #[test]
     fn what_holds_a_secret_is_no_variable_of_a_tool() {
@@ -158,8 +163,7 @@ mod tests {
             values.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
         };
         let given = |name: &str| {
-            let mut given = ComponentGrants::default();
-            given.environment.insert(name.to_owned());
+            let given = ComponentGrants::from_iter([Grant::named(GrantKind::Environment, name)]);
             environment(&given, "it", &config, lookup)
         };
         for name in [

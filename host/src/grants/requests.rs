@@ -1,10 +1,11 @@
 //! The requests in a component's manifest, parsed from untrusted text into the types of grants.
 
-use crate::config::{ComponentGrants, ConfiguredGrant, GrantKind};
+use crate::config::{ComponentGrants, Details, Grant, GrantKind, KINDS, unknown_field};
+use serde::de::{Deserializer, Error, MapAccess, Visitor};
+use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::fmt;
 use std::path::PathBuf;
-use tollgate_agent::child::Delegates;
 use tollgate_agent::egress::HttpPattern;
 use tollgate_agent::text::clean;
 use tollgate_sandbox::FileAccess;
@@ -15,45 +16,98 @@ const MAX_OF_A_KIND: usize = 32;
 const MAX_NAME_BYTES: usize = 200;
 
 /// The grants that a component requests.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RequestedGrants {
     /// The purpose, in the author's words.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// Directories, by the guest's path.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub files: Vec<FileAsk>,
-    /// HTTP requests.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub http: Vec<HttpPattern>,
-    /// Secrets to add to its requests, by name.
-    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
-    pub secrets: BTreeSet<String>,
-    /// Settings, by name.
-    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
-    pub settings: BTreeSet<String>,
-    /// Variables of the host's environment, by name.
-    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
-    pub environment: BTreeSet<String>,
-    /// Actions of the agent loop.
-    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
-    pub actions: BTreeSet<String>,
-    /// Agents of the configuration that its tools run, by id. The grant determines the keys
-    /// that are passed along.
-    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
-    pub delegates: BTreeSet<String>,
+    /// The requests. Those of directories and settings have no directory and no value, and those of
+    /// agents no keys: the grant determines them.
+    pub grants: ComponentGrants,
 }
 
 /// A directory that a component requests.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct FileAsk {
-    /// The path at which the component expects it.
-    pub guest: String,
-    /// The requested access.
+struct RequestedFile {
+    guest: String,
     #[serde(default = "read_only")]
-    pub access: FileAccess,
+    access: FileAccess,
+}
+
+impl Serialize for RequestedGrants {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        if let Some(why) = &self.why {
+            map.serialize_entry("why", why)?;
+        }
+        let files: Vec<_> = self.grants.of(GrantKind::Files).filter_map(RequestedFile::of).collect();
+        for row in KINDS {
+            let names: Vec<_> = self.grants.names(row.kind).collect();
+            match row.kind {
+                _ if names.is_empty() => {}
+                GrantKind::Files => map.serialize_entry(row.path[0], &files)?,
+                _ => map.serialize_entry(row.path[0], &names)?,
+            }
+        }
+        map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for RequestedGrants {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(RequestsVisitor)
+    }
+}
+
+struct RequestsVisitor;
+
+impl<'de> Visitor<'de> for RequestsVisitor {
+    type Value = RequestedGrants;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a table of requests")
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<RequestedGrants, M::Error> {
+        let (mut why, mut grants) = (None, Vec::new());
+        while let Some(key) = map.next_key::<String>()? {
+            if key == "why" {
+                why = Some(map.next_value()?);
+                continue;
+            }
+            let requestable = KINDS.iter().filter(|row| row.kind.is_requestable());
+            let Some(row) = requestable.clone().find(|row| row.path[0] == key) else {
+                let known: Vec<_> = ["why"].into_iter().chain(requestable.map(|row| row.path[0])).collect();
+                return Err(M::Error::custom(unknown_field(&key, &known)));
+            };
+            match row.kind {
+                GrantKind::Files => {
+                    grants.extend(map.next_value::<Vec<RequestedFile>>()?.iter().map(RequestedFile::request));
+                }
+                GrantKind::Http => {
+                    grants.extend(map.next_value::<Vec<HttpPattern>>()?.into_iter().map(Grant::http));
+                }
+                kind => {
+                    let names = map.next_value::<Vec<String>>()?;
+                    grants.extend(names.iter().map(|name| Grant::named(kind, name)));
+                }
+            }
+        }
+        Ok(RequestedGrants { why, grants: grants.into_iter().collect() })
+    }
+}
+
+impl RequestedFile {
+    fn of(request: &Grant) -> Option<Self> {
+        match request.details {
+            Details::Access(access) => Some(Self { guest: request.name.clone(), access }),
+            _ => None,
+        }
+    }
+
+    fn request(&self) -> Grant {
+        Grant::new(GrantKind::Files, &self.guest, Details::Access(self.access))
+    }
 }
 
 /// A request that was not granted.
@@ -98,7 +152,7 @@ impl RequestedGrants {
     /// Returns whether nothing is requested.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.each().is_empty()
+        self.grants.each().is_empty()
     }
 
     /// Checks that the requests are few enough to be read, and that a grant could have their
@@ -107,14 +161,11 @@ impl RequestedGrants {
     /// # Errors
     /// They are too many, or have a name that no grant has.
     pub fn check(&self) -> Result<(), ManifestError> {
-        let names = self.names().map(|(_, names)| names);
-        let most = names.iter().map(|names| names.len()).chain([self.files.len(), self.http.len()]).max();
-        if most.is_some_and(|most| most > MAX_OF_A_KIND) {
+        if KINDS.iter().any(|row| self.grants.of(row.kind).count() > MAX_OF_A_KIND) {
             return Err(ManifestError::TooMany);
         }
-        let guests = self.files.iter().map(|file| &file.guest);
-        let odd = names.into_iter().flatten().chain(guests).find(|name| !is_plain(name));
-        match odd {
+        let named = self.grants.each().iter().filter(|asked| asked.kind != GrantKind::Http);
+        match named.map(|asked| &asked.name).find(|name| !is_plain(name)) {
             Some(name) => Err(ManifestError::Name(name.clone())),
             None => Ok(()),
         }
@@ -124,71 +175,45 @@ impl RequestedGrants {
     /// each request when it is made, and stay as they are here.
     #[must_use]
     pub fn narrow(&self, granted: &ComponentGrants) -> ComponentGrants {
-        let mut given = granted.clone();
-        given.files.retain_mut(|file| {
-            let asked = self.files.iter().find(|asked| asked.guest == file.guest);
-            if asked.is_some_and(|asked| asked.access == FileAccess::Read) {
+        granted.each().iter().filter_map(|grant| self.narrowed(grant)).collect()
+    }
+
+    /// Returns the part of a grant that is requested.
+    fn narrowed(&self, grant: &Grant) -> Option<Grant> {
+        let mut given = grant.clone();
+        if grant.kind != GrantKind::Http && grant.kind.is_requestable() {
+            let asked = self.grants.of(grant.kind).find(|asked| asked.name == grant.name)?;
+            if let (Details::File(file), Details::Access(FileAccess::Read)) =
+                (&mut given.details, &asked.details)
+            {
                 file.access = FileAccess::Read;
             }
-            asked.is_some()
-        });
-        given.secrets.retain(|name| self.secrets.contains(name));
-        given.settings.retain(|name, _| self.settings.contains(name));
-        given.environment.retain(|name| self.environment.contains(name));
-        let actions = &mut given.catalog.actions;
-        actions.add_context &= self.actions.contains("add-context");
-        actions.transfer &= self.actions.contains("transfer");
-        actions.escalate &= self.actions.contains("escalate");
-        if let Delegates::Granted(agents) = &mut given.catalog.delegates {
-            agents.retain(|agent, _| self.delegates.contains(agent));
-            if agents.is_empty() {
-                given.catalog.delegates = Delegates::None;
-            }
         }
-        given
+        Some(given)
     }
 
     /// Returns the names of grants that have no effect because they are not requested. A granted HTTP
     /// pattern is only one of them if no HTTP request is requested at all.
     #[must_use]
     pub fn not_requested(&self, granted: &ComponentGrants) -> Vec<String> {
-        let mut given = self.narrow(granted);
-        if self.http.is_empty() {
-            given.http.clear();
-        }
-        let given = given.each();
-        let has_effect = |grant: &ConfiguredGrant<'_>| {
-            given.iter().any(|given| given.kind == grant.kind && given.name == grant.name)
+        let has_effect = |grant: &Grant| match grant.kind {
+            GrantKind::Http => self.grants.http().next().is_some(),
+            _ => self.narrowed(grant).is_some(),
         };
-        granted.each().into_iter().filter(|grant| !has_effect(grant)).map(|grant| grant.name).collect()
+        granted.each().iter().filter(|grant| !has_effect(grant)).map(|grant| grant.name.clone()).collect()
     }
 
     /// Describes the requests that exceed those of another version.
     #[must_use]
     pub fn excess_over(&self, before: &RequestedGrants) -> Vec<String> {
-        let allows = |file: &FileAsk| {
-            before.files.iter().any(|known| known.guest == file.guest && known.allows(file.access))
-        };
-        let covers = |pattern: &HttpPattern| before.http.iter().any(|known| known.covers(pattern));
-        let known = before.names();
-        let has =
-            |kind, name: &str| known.iter().any(|(known, names)| *known == kind && names.contains(name));
-        self.without(allows, covers, has).into_iter().map(|lack| lack.what).collect()
+        self.lacking(&before.grants).into_iter().map(|lack| lack.what).collect()
     }
 
     /// Returns the requests that were not granted.
     #[must_use]
     pub fn lacking(&self, granted: &ComponentGrants) -> Vec<MissingGrant> {
-        let allows = |file: &FileAsk| {
-            granted.files.iter().any(|given| {
-                given.guest == file.guest
-                    && (given.access == FileAccess::ReadWrite || file.access == FileAccess::Read)
-            })
-        };
-        let covers = |pattern: &HttpPattern| granted.http.iter().any(|given| given.covers(pattern));
-        let each = granted.each();
-        let has = |kind, name: &str| each.iter().any(|given| given.kind == kind && given.name == name);
-        self.without(allows, covers, has)
+        let is_missing = |asked: &&Grant| granted.each().iter().all(|given| !given.covers(asked));
+        self.grants.each().iter().filter(is_missing).map(MissingGrant::of).collect()
     }
 
     /// Returns all requests.
@@ -202,93 +227,27 @@ impl RequestedGrants {
     pub fn each(&self) -> Vec<String> {
         self.requests().into_iter().map(|request| request.what).collect()
     }
+}
 
-    /// Returns the requests without those that are known.
-    fn without(
-        &self,
-        allows: impl Fn(&FileAsk) -> bool,
-        covers: impl Fn(&HttpPattern) -> bool,
-        has: impl Fn(GrantKind, &str) -> bool,
-    ) -> Vec<MissingGrant> {
-        let files = self.files.iter().filter(|file| !allows(file)).map(FileAsk::lack);
-        let http = self.http.iter().filter(|pattern| !covers(pattern)).map(http_lack);
-        let names = self.names().into_iter().flat_map(|(kind, names)| {
-            let missing = names.iter().filter(|name| !has(kind, name));
-            missing.map(|name| named_lack(kind, name)).collect::<Vec<_>>()
-        });
-        files.chain(http).chain(names).collect()
-    }
-
-    /// Returns the requests that consist of a name, by kind.
-    #[must_use]
-    pub fn names(&self) -> [(GrantKind, &BTreeSet<String>); 5] {
-        [
-            (GrantKind::Secrets, &self.secrets),
-            (GrantKind::Settings, &self.settings),
-            (GrantKind::Environment, &self.environment),
-            (GrantKind::Actions, &self.actions),
-            (GrantKind::Delegates, &self.delegates),
-        ]
-    }
-
-    /// Removes the requests by name that are not to be kept.
-    ///
-    /// # Errors
-    /// The error of `keep`.
-    pub fn retain_names<E>(
-        &mut self,
-        mut keep: impl FnMut(GrantKind, &str) -> Result<bool, E>,
-    ) -> Result<(), E> {
-        let kinds = self.names().map(|(kind, _)| kind);
-        let sets = [
-            &mut self.secrets,
-            &mut self.settings,
-            &mut self.environment,
-            &mut self.actions,
-            &mut self.delegates,
-        ];
-        for (kind, names) in kinds.into_iter().zip(sets) {
-            for name in std::mem::take(names) {
-                if keep(kind, &name)? {
-                    names.insert(name);
-                }
+impl MissingGrant {
+    fn of(asked: &Grant) -> Self {
+        let (row, name) = (asked.kind.row(), &asked.name);
+        let what = match &asked.details {
+            Details::Access(FileAccess::ReadWrite) => {
+                format!("read, change and delete the files of a directory, as {name}")
             }
-        }
-        Ok(())
-    }
-}
-
-impl FileAsk {
-    fn allows(&self, access: FileAccess) -> bool {
-        self.access == FileAccess::ReadWrite || access == FileAccess::Read
-    }
-
-    fn lack(&self) -> MissingGrant {
-        let (what, flag) = match self.access {
-            FileAccess::Read => ("read the files of a directory, as", "--read"),
-            FileAccess::ReadWrite => ("read, change and delete the files of a directory, as", "--write"),
+            Details::Http(pattern) => format!("{} {name} ({})", row.request, pattern.in_words()),
+            _ => format!("{} {name}", row.request),
         };
-        MissingGrant {
-            kind: GrantKind::Files,
-            what: format!("{what} {}", self.guest),
-            grant: format!("{flag} DIRECTORY={}", self.guest),
-        }
-    }
-}
-
-fn http_lack(pattern: &HttpPattern) -> MissingGrant {
-    // A pattern displays only characters without a special meaning for shells.
-    let what = format!("{} {pattern} ({})", GrantKind::Http.row().request, pattern.in_words());
-    MissingGrant { kind: GrantKind::Http, what, grant: format!("--http '{pattern}'") }
-}
-
-fn named_lack(kind: GrantKind, name: &str) -> MissingGrant {
-    let row = kind.row();
-    let value = if kind == GrantKind::Settings { "=VALUE" } else { "" };
-    MissingGrant {
-        kind,
-        what: format!("{} {name}", row.request),
-        grant: format!("--{} {name}{value}", row.flag),
+        let grant = match &asked.details {
+            Details::Access(FileAccess::Read) => format!("--read DIRECTORY={name}"),
+            Details::Access(FileAccess::ReadWrite) => format!("--write DIRECTORY={name}"),
+            // A pattern displays only characters without a special meaning for shells.
+            Details::Http(_) => format!("--{} '{name}'", row.flag),
+            _ if asked.kind == GrantKind::Settings => format!("--{} {name}=VALUE", row.flag),
+            _ => format!("--{} {name}", row.flag),
+        };
+        Self { kind: asked.kind, what, grant }
     }
 }
 
@@ -308,8 +267,9 @@ fn read_only() -> FileAccess {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::config::Config;
+    use crate::config::{Config, Edit};
     use std::path::Path;
+    use tollgate_agent::catalog::CatalogGrants;
 
     fn asks(text: &str) -> RequestedGrants {
         toml::from_str(text).unwrap()
@@ -332,12 +292,11 @@ mod tests {
              { host = \"h\", guest = \"/c\" }]\nsettings = { x = \"1\", y = \"2\" }\nenvironment = [\"PATH\"]\n\
              secrets = [\"key\"]\nactions = [\"add-context\"]\ndelegates = [{ agent = \"default\" }]",
         ));
-        let files: Vec<_> = given.files.iter().map(|file| (file.guest.as_str(), file.access)).collect();
+        let files: Vec<_> = given.files().map(|file| (file.guest.as_str(), file.access)).collect();
         assert_eq!(files, [("/a", FileAccess::Read), ("/b", FileAccess::Read)], "each the lesser of the two");
-        assert_eq!(given.settings.into_iter().collect::<Vec<_>>(), [("x".to_owned(), "1".to_owned())]);
-        assert!(given.environment.is_empty() && given.secrets.is_empty());
-        assert!(!given.catalog.actions.add_context);
-        assert_eq!(given.catalog.delegates, Delegates::None, "no agent was asked for");
+        assert_eq!(given.settings().collect::<Vec<_>>(), [("x", "1")]);
+        assert_eq!(given.each().len(), 3, "nothing else was asked for: {given:?}");
+        assert_eq!(given.catalog(), CatalogGrants::default());
     }
 
     #[test]
@@ -347,8 +306,7 @@ mod tests {
         );
         let asks = asks("delegates = [\"default\", \"third\"]");
         let given = asks.narrow(&granted);
-        let agents: Vec<_> =
-            given.delegates().map(|(agent, grant)| (agent.as_str(), grant.seed.len())).collect();
+        let agents: Vec<_> = given.delegates().map(|(agent, grant)| (agent, grant.seed.len())).collect();
         assert_eq!(agents, [("default", 1)], "with the keys that were granted");
         let lacking: Vec<_> = asks.lacking(&granted).into_iter().map(|lack| lack.grant).collect();
         assert_eq!(lacking, ["--delegate third"]);
@@ -390,6 +348,69 @@ mod tests {
         assert_eq!(more.excess_over(&before).len(), 2);
         let also = asks("secrets = [\"key\"]");
         assert_eq!(also.excess_over(&before), ["add a secret to its requests: key"]);
+    }
+
+    #[test]
+    fn each_kind_is_granted_listed_requested_and_revoked() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("tollgate.toml");
+        let before =
+            "[secrets.key]\nenv = \"K\"\nto = \"https://a.test\"\nheader = \"x-key\"\n[agents.other]\n";
+        for row in KINDS {
+            let name = match row.kind {
+                GrantKind::Files => "/docs",
+                GrantKind::Http => "https://a.test/",
+                GrantKind::Addresses => "10.0.0.0/8",
+                GrantKind::Secrets => "key",
+                GrantKind::Settings | GrantKind::Environment => "LANG",
+                GrantKind::StateRead | GrantKind::StateWrite => "notes.items",
+                GrantKind::Actions => "transfer",
+                GrantKind::Delegates => "other",
+            };
+            let typed = match row.kind {
+                GrantKind::Files => Grant::files(Path::new("docs"), name, FileAccess::Read, None),
+                GrantKind::Settings => Grant::setting(name, "1"),
+                kind => Grant::named(kind, name),
+            };
+            std::fs::write(&path, before).unwrap();
+            let mut edit = Edit::open(&path).unwrap();
+            edit.grant("it", std::slice::from_ref(&typed));
+            let granted = edit.save().unwrap().grants_of("it");
+            assert_eq!(granted.names(row.kind).collect::<Vec<_>>(), [name], "{granted:?}");
+            assert!(granted.to_json().to_string().contains(name), "{granted:?}");
+            let asked = match row.kind {
+                GrantKind::Files => format!("files = [{{ guest = \"{name}\" }}]"),
+                _ => format!("{} = [\"{name}\"]", row.path[0]),
+            };
+            assert_eq!(toml::from_str::<RequestedGrants>(&asked).is_ok(), row.kind.is_requestable());
+            if row.kind.is_requestable() {
+                let asked = asks(&asked);
+                assert_eq!(asked.requests()[0].kind, row.kind);
+                assert_eq!((asked.lacking(&granted), asked.narrow(&granted)), (Vec::new(), granted));
+            }
+            let mut edit = Edit::open(&path).unwrap();
+            assert_eq!(edit.revoke("it", &[typed]), [""; 0]);
+            assert_eq!(edit.save().unwrap().grants_of("it"), ComponentGrants::default());
+        }
+    }
+
+    #[test]
+    fn requests_are_written_as_they_were_read() {
+        let text = "settings = [\"b\", \"a\"]\nhttp = [\"https://a.test\"]\nwhy = \"it\"\nactions = [\"transfer\"]\n\
+                    files = [{ guest = \"/b\", access = \"read-write\" }, { guest = \"/a\" }]\n";
+        let asked = asks(text);
+        assert_eq!(
+            serde_json::to_string(&asked).unwrap(),
+            "{\"why\":\"it\",\"files\":[{\"guest\":\"/b\",\"access\":\"read-write\"},\
+             {\"guest\":\"/a\",\"access\":\"read\"}],\"http\":[\"https://a.test/\"],\
+             \"settings\":[\"a\",\"b\"],\"actions\":[\"transfer\"]}"
+        );
+        assert_eq!(asks(&toml::to_string(&asked).unwrap()), asked);
+        assert_eq!(asked.excess_over(&asked), [""; 0]);
+        let why = toml::from_str::<RequestedGrants>("state = []").unwrap_err();
+        let known = "unknown field `state`, expected one of `why`, `files`, `http`, `secrets`, `settings`, \
+                     `environment`, `actions`, `delegates`";
+        assert_eq!(why.message(), known);
     }
 
     #[test]

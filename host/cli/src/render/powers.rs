@@ -3,7 +3,7 @@
 use crate::terminal::program;
 use crate::terminal::text::shown_line;
 use std::collections::BTreeSet;
-use tollgate::config::{ComponentGrants, ConfiguredGrant, Details};
+use tollgate::config::{ComponentGrants, Details, Grant};
 use tollgate::grants::{MissingGrant, RequestedGrants};
 use tollgate_agent::egress::HttpPattern;
 use tollgate_agent::name;
@@ -16,14 +16,16 @@ pub(crate) fn in_words(grants: &ComponentGrants) -> Vec<String> {
 }
 
 /// Returns a grant in words.
-pub(crate) fn phrase(grant: &ConfiguredGrant<'_>) -> String {
+pub(crate) fn phrase(grant: &Grant) -> String {
     let name = shown_line(&grant.name, 60);
-    match grant.details {
+    match &grant.details {
         Details::File(file) => {
             let access = match file.access {
                 FileAccess::Read => "read".to_owned(),
-                FileAccess::ReadWrite if file.quota_bytes == DEFAULT_QUOTA_BYTES => "read-write".to_owned(),
-                FileAccess::ReadWrite => format!("read-write, {} bytes", file.quota_bytes),
+                FileAccess::ReadWrite => match file.quota_bytes.unwrap_or(DEFAULT_QUOTA_BYTES) {
+                    DEFAULT_QUOTA_BYTES => "read-write".to_owned(),
+                    quota_bytes => format!("read-write, {quota_bytes} bytes"),
+                },
             };
             format!("{name} is {} ({access})", shown_line(&file.host.display().to_string(), 60))
         }

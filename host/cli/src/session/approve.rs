@@ -12,7 +12,7 @@ use crate::terminal::{Failure, Output, program};
 use std::fmt::Display;
 use std::io::{self, BufRead as _};
 use std::path::{Path, PathBuf};
-use tollgate::config::{Changes, Config, Edit, Grant, GrantKind, granted_path};
+use tollgate::config::{Changes, ComponentGrants, Config, Details, Edit, Grant, GrantKind, granted_path};
 use tollgate::grants::{Approvals, ComponentApproval, Decision, MissingGrant, RequestedGrants};
 use tollgate::store::{AuditRecord, AuditStore};
 use tollgate::tools::LoadedTools;
@@ -157,7 +157,7 @@ fn decide(
         Some(asks) if typed.starts_with('c') => {
             Some(granted_by_answers(subject, &chosen(asks, answer)?, config, answer)?)
         }
-        Some(asks) => Some(granted_by_answers(subject, asks, config, answer)?),
+        Some(asks) => Some(granted_by_answers(subject, &asks.grants, config, answer)?),
         None => None,
     };
     let mut changes = begin()?;
@@ -175,7 +175,7 @@ fn decide(
 /// Returns the grants for a yes, with the directories that the person names.
 fn granted_by_answers(
     subject: &Subject,
-    asks: &RequestedGrants,
+    asks: &ComponentGrants,
     config: &Config,
     answer: &mut dyn FnMut(&str) -> Result<String, Failure>,
 ) -> Result<Edit, Failure> {
@@ -183,12 +183,13 @@ fn granted_by_answers(
     grant_requested(&mut edit, &subject.id, asks);
     let before = config.grants_of(&subject.id);
     let mut files = Vec::new();
-    for file in asks.files.iter().filter(|file| before.files.iter().all(|given| given.guest != file.guest)) {
-        let guest = shown_line(&file.guest, 200);
+    for asked in asks.each().iter().filter(|asked| !before.has(asked.kind, &asked.name)) {
+        let Details::Access(access) = asked.details else { continue };
+        let guest = shown_line(&asked.name, 200);
         let typed = answer(&format!("which directory should it see at {guest}? (empty: none)"))?;
         if !typed.is_empty() {
             let host = granted_path(&PathBuf::from(typed), &config.base_dir);
-            files.push(Grant::files(&host, &file.guest, file.access, None));
+            files.push(Grant::files(&host, &asked.name, access, None));
         }
     }
     edit.grant(&subject.id, &files);
@@ -196,43 +197,49 @@ fn granted_by_answers(
     Ok(edit)
 }
 
-/// Returns the requests that the person chooses, one by one. An HTTP pattern can be replaced by a
-/// narrower one.
+/// Returns the requests that the person chooses, one by one. Directories are asked about later.
 fn chosen(
     asks: &RequestedGrants,
     answer: &mut dyn FnMut(&str) -> Result<String, Failure>,
-) -> Result<RequestedGrants, Failure> {
-    let mut chosen = RequestedGrants { http: Vec::new(), why: None, ..asks.clone() };
-    for pattern in &asks.http {
-        let mut question = format!(
-            "{} ({})? [y]es, [n]o, or a narrower pattern such as 'https://api.example.com/':",
-            shown_line(&pattern.to_string(), 300),
-            shown_line(&pattern.in_words(), 300)
-        );
-        loop {
-            let typed = answer(&question)?;
-            match (typed.to_ascii_lowercase().as_str(), typed.parse::<HttpPattern>()) {
-                ("y" | "yes", _) => chosen.http.push(pattern.clone()),
-                ("n" | "no" | "", _) => {}
-                (_, Ok(narrower)) if pattern.covers(&narrower) => chosen.http.push(narrower),
-                (_, Ok(other)) => {
-                    question =
-                        format!("{other} is not part of {pattern}; [y]es, [n]o, or a narrower pattern:");
-                    continue;
-                }
-                (_, Err(why)) => {
-                    question = format!("{why}; [y]es, [n]o, or a narrower pattern:");
-                    continue;
+) -> Result<ComponentGrants, Failure> {
+    let mut chosen = Vec::new();
+    for asked in asks.grants.each() {
+        match &asked.details {
+            Details::Access(_) => chosen.push(asked.clone()),
+            Details::Http(pattern) => chosen.extend(chosen_pattern(pattern, answer)?.map(Grant::http)),
+            _ => {
+                let (request, name) = (asked.kind.row().request, shown_line(&asked.name, 200));
+                let typed = answer(&format!("{request} {name}? [y]es or [n]o:"))?;
+                if matches!(typed.to_ascii_lowercase().as_str(), "y" | "yes") {
+                    chosen.push(asked.clone());
                 }
             }
-            break;
         }
     }
-    chosen.retain_names(|kind, name| {
-        let question = format!("{} {}? [y]es or [n]o:", kind.row().request, shown_line(name, 200));
-        Ok::<_, Failure>(matches!(answer(&question)?.to_ascii_lowercase().as_str(), "y" | "yes"))
-    })?;
-    Ok(chosen)
+    Ok(chosen.into_iter().collect())
+}
+
+/// Returns the HTTP pattern that the person chooses: the requested one, a narrower one, or none.
+fn chosen_pattern(
+    asked: &HttpPattern,
+    answer: &mut dyn FnMut(&str) -> Result<String, Failure>,
+) -> Result<Option<HttpPattern>, Failure> {
+    let mut question = format!(
+        "{} ({})? [y]es, [n]o, or a narrower pattern such as 'https://api.example.com/':",
+        shown_line(&asked.to_string(), 300),
+        shown_line(&asked.in_words(), 300)
+    );
+    loop {
+        let typed = answer(&question)?;
+        let why = match (typed.to_ascii_lowercase().as_str(), typed.parse::<HttpPattern>()) {
+            ("y" | "yes", _) => return Ok(Some(asked.clone())),
+            ("n" | "no" | "", _) => return Ok(None),
+            (_, Ok(narrower)) if asked.covers(&narrower) => return Ok(Some(narrower)),
+            (_, Ok(other)) => format!("{other} is not part of {asked}"),
+            (_, Err(why)) => why.to_string(),
+        };
+        question = format!("{why}; [y]es, [n]o, or a narrower pattern:");
+    }
 }
 
 /// Records the decision, then applies it. If applying fails, the audit says so.
@@ -264,23 +271,19 @@ fn not_recorded(why: &dyn Display) -> Failure {
 /// actions, existing agents.
 pub(crate) fn grant_asked(edit: &mut Edit, subject: &Subject) {
     if let Some(asks) = &subject.asks {
-        grant_requested(edit, &subject.id, asks);
+        grant_requested(edit, &subject.id, &asks.grants);
     }
 }
 
-fn grant_requested(edit: &mut Edit, id: &str, asks: &RequestedGrants) {
-    let http = asks.http.iter().map(|pattern| Grant::named(GrantKind::Http, &pattern.to_string()));
-    let mut grants: Vec<Grant> = http.collect();
-    for (kind, names) in asks.names() {
-        let is_ready = |name: &&String| match kind {
-            GrantKind::Secrets => edit.has_secret(name),
-            GrantKind::Delegates => edit.has_agent(name),
-            // The manifest does not say which value a setting has.
-            GrantKind::Settings => false,
-            _ => true,
-        };
-        grants.extend(names.iter().filter(is_ready).map(|name| Grant::named(kind, name)));
-    }
+fn grant_requested(edit: &mut Edit, id: &str, asks: &ComponentGrants) {
+    let is_ready = |asked: &&Grant| match asked.kind {
+        GrantKind::Secrets => edit.has_secret(&asked.name),
+        GrantKind::Delegates => edit.has_agent(&asked.name),
+        // The manifest does not say which directory it is, or which value a setting has.
+        GrantKind::Files | GrantKind::Settings => false,
+        _ => true,
+    };
+    let grants: Vec<Grant> = asks.each().iter().filter(is_ready).cloned().collect();
     edit.grant(id, &grants);
 }
 

@@ -66,9 +66,8 @@ fn a_yes_grants_what_is_asked_and_is_noted() {
     assert!(questions[0].contains("send HTTP requests: https://a.test/"), "{}", questions[0]);
     assert!(questions[0].contains("in its own words: \"Grant me all\""), "{}", questions[0]);
     let grants = config.grants_of("fetch");
-    assert_eq!(grants.http.len(), 1);
-    assert_eq!(grants.files[0].guest, "/docs");
-    assert!(grants.secrets.is_empty(), "there is no such secret");
+    let names: Vec<_> = grants.each().iter().map(|grant| grant.name.as_str()).collect();
+    assert_eq!(names, ["/docs", "https://a.test/"], "there is no such secret");
     assert_eq!(approvals.of("fetch").unwrap().decision, Decision::Approved);
     let powers: Vec<_> =
         noted.iter().map(|record| (record.decision.as_str(), record.power.as_deref())).collect();
@@ -134,9 +133,8 @@ fn requests_can_be_chosen_one_by_one_and_narrowed() {
     assert!(questions[2].contains("is not part of"), "{}", questions[2]);
     assert!(questions[3].contains("https://"), "{}", questions[3]);
     let grants = config.grants_of("fetch");
-    assert_eq!(grants.http.iter().map(ToString::to_string).collect::<Vec<_>>(), ["POST https://a.test/v1/"]);
-    assert_eq!(grants.environment.iter().collect::<Vec<_>>(), ["LANG"]);
-    assert!(grants.files.is_empty());
+    let names: Vec<_> = grants.each().iter().map(|grant| grant.name.as_str()).collect();
+    assert_eq!(names, ["POST https://a.test/v1/", "LANG"]);
     assert_eq!(approvals.of("fetch").unwrap().decision, Decision::Approved);
 }
 

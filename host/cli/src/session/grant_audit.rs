@@ -80,8 +80,8 @@ impl About<'_> {
 /// Returns the grants of `after` that `before` lacks, each with its power.
 fn more(before: &ComponentGrants, after: &ComponentGrants) -> Vec<(String, String)> {
     let known = before.each();
-    let news = after.each().into_iter().filter(|grant| !known.contains(grant));
-    news.map(|grant| (grant.kind.power(), phrase(&grant))).collect()
+    let news = after.each().iter().filter(|grant| !known.contains(grant));
+    news.map(|grant| (grant.kind.power(), phrase(grant))).collect()
 }
 
 /// Returns the part of the news that the manifest requests, each with its power, then the rest.

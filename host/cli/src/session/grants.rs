@@ -30,7 +30,7 @@ pub(crate) fn check(edit: &Edit, id: &str, typed: &[Grant], placed: &Config) -> 
     let is_typed = |file: &&FileGrantConfig| {
         typed.iter().any(|grant| grant.kind == GrantKind::Files && grant.name == file.guest)
     };
-    granted.files.iter().filter(is_typed).try_for_each(|file| check_directory(file, id))
+    granted.files().filter(is_typed).try_for_each(|file| check_directory(file, id))
 }
 
 /// Opens a directory as it is opened for the component, to refuse a grant that would keep the

@@ -14,7 +14,6 @@ use tollgate::models::Model;
 use tollgate::tools::directory::{self, FileRemedy, Notice};
 use tollgate::tools::{LoadedTools, RefusedFile};
 use tollgate::{Agent, Host, HostBuilder};
-use tollgate_agent::child::Delegates;
 use tollgate_sandbox::Sandbox;
 
 /// The configuration with everything that it loads.
@@ -133,7 +132,7 @@ pub(crate) fn host_with(
 ) -> Result<Host, Failure> {
     let calls_agents = running.is_some()
         || opened.config.agents.values().any(|agent| agent.offered_as.is_some() || agent.made_of.is_some())
-        || opened.config.grants.values().any(|grants| grants.catalog.delegates != Delegates::None);
+        || opened.config.grants.values().any(|grants| grants.delegates().next().is_some());
     let mut builder = Host::builder().toolbox(opened.loaded.toolbox);
     builder = builder.visible_keys(&opened.config.visible_keys);
     builder = builder.memory_budget(opened.sandbox.memory_budget().clone());

@@ -8,7 +8,7 @@ use crate::session::database::SharedStore;
 use crate::terminal::remedy::commands_for;
 use std::path::{Path, PathBuf};
 use tollgate::async_trait;
-use tollgate::config::{ComponentGrants, ConfiguredGrant, Details, LimitSource, remember_always};
+use tollgate::config::{ComponentGrants, Details, Grant, LimitSource, remember_always};
 use tollgate::gates::LivePermissions;
 use tollgate::registry::Origin;
 use tollgate::tools::RefusedFile;
@@ -119,7 +119,7 @@ fn facts_of(component: &LoadedComponent, origin: Origin) -> ComponentFacts {
 /// Describes grants for anybody who may see the tool: without the host's directories and without
 /// the values of settings.
 fn granted(grants: &ComponentGrants) -> Vec<String> {
-    let in_words = |grant: &ConfiguredGrant<'_>| match grant.details {
+    let in_words = |grant: &Grant| match &grant.details {
         Details::File(file) => {
             let access = if file.access == FileAccess::Read { "read" } else { "read and write" };
             format!("files at {} ({access})", file.guest)
@@ -127,7 +127,7 @@ fn granted(grants: &ComponentGrants) -> Vec<String> {
         Details::Value(_) => format!("{}{}", grant.kind.row().granted, grant.name),
         _ => powers::phrase(grant),
     };
-    let mut all = grants.each();
+    let mut all = grants.each().to_vec();
     all.sort_by_key(|grant| !matches!(grant.details, Details::File(_) | Details::Value(_)));
     all.iter().map(in_words).collect()
 }

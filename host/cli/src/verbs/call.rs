@@ -15,7 +15,6 @@ use std::sync::Arc;
 use tollgate::CallRequest;
 use tollgate::config::Config;
 use tollgate::tools::LoadedTools;
-use tollgate_agent::child::Delegates;
 use tollgate_agent::name::server_prefix;
 use tollgate_agent::proposal::Arguments;
 
@@ -87,7 +86,7 @@ impl CallVerb {
 fn keep_needed_servers(config: &mut Config, loaded: &LoadedTools, tool: &str) {
     let provides = |server: &String| tool.starts_with(&server_prefix(server));
     match loaded.component_of(tool) {
-        Some(component) if config.grants_of(&component.id).catalog.delegates == Delegates::None => {
+        Some(component) if config.grants_of(&component.id).delegates().next().is_none() => {
             config.servers.clear();
         }
         None if config.servers.keys().any(provides) => config.servers.retain(|server, _| provides(server)),

@@ -13,7 +13,7 @@ use crate::terminal::{Exit, Failure, Output};
 use clap::Args;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use tollgate::config::{Config, nearest_file};
+use tollgate::config::{Config, GrantKind, nearest_file};
 use tollgate::grants::{ManifestError, RequestedGrants, parse_manifest, read_manifest};
 use tollgate_agent::catalog::{Catalog, Owner, OwnerKind};
 use tollgate_agent::descriptor::{ComponentDescriptor, StateAccess, ToolDescriptor};
@@ -169,7 +169,7 @@ impl<'a> ComponentReport<'a> {
             version: component.digest().into(),
         };
         let grants = config.grants_of(&descriptor.id);
-        let added = Catalog::default().add(owner, descriptor.clone(), &grants.catalog);
+        let added = Catalog::default().add(owner, descriptor.clone(), &grants.catalog());
         let refused = manifest.as_ref().err().map(ToString::to_string);
         let refusal = added.err().map(|e| e.to_string()).or(refused);
         Self { file, component, descriptor, config, asks: manifest.ok().flatten(), refusal, metadata }
@@ -280,8 +280,8 @@ impl<'a> ComponentReport<'a> {
                 .map(|key| format!("\"{}\"", shown_line(&key.key, 140)))
                 .collect()
         };
-        let reads = foreign(|key| key.read, &|key| grants.catalog.reads.contains(key));
-        let writes = foreign(|key| key.write, &|key| grants.catalog.writes.contains(key));
+        let reads = foreign(|key| key.read, &|key| grants.has(GrantKind::StateRead, key));
+        let writes = foreign(|key| key.write, &|key| grants.has(GrantKind::StateWrite, key));
         if !reads.is_empty() || !writes.is_empty() {
             lines.push(format!(
                 "state = {{ read = [{}], write = [{}] }}",

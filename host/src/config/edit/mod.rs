@@ -4,7 +4,7 @@
 mod document;
 
 use super::change::{Changes, ConfigChangeError, read};
-use super::kinds::{Form, Grant};
+use super::grants::{Details, Form, Grant};
 use super::paths::in_dir;
 use super::{Config, ConfigError};
 use std::path::{Path, PathBuf};
@@ -66,7 +66,7 @@ impl Edit {
 
     /// Adds to a component's grants. Existing grants stay. An existing directory or setting of
     /// the same name is changed in place and keeps the keys that are not given, such as its
-    /// quota.
+    /// quota. The keys that agents are passed are not written.
     pub fn grant(&mut self, component_id: &str, grants: &[Grant]) {
         self.make(GrantChange::Grant(component_id.to_owned(), grants.to_vec()));
     }
@@ -160,24 +160,24 @@ impl GrantChange {
 }
 
 fn add(document: &mut DocumentMut, component_id: &str, grant: &Grant) -> Option<()> {
-    let path = [&["grants", component_id], grant.kind.row().path].concat();
-    match grant.kind.row().form {
-        Form::Names => document::add(document, &path, None, &grant.name, &[]),
-        Form::Tables(name_key) => document::add(document, &path, Some(name_key), &grant.name, &grant.values),
-        Form::Values => {
-            let table = document::table(document, &path)?;
-            grant.values.iter().for_each(|(_, value)| document::set(table, &grant.name, value));
+    let row = grant.kind.row();
+    let path = [&["grants", component_id], row.path].concat();
+    match (row.form, &grant.details) {
+        (Form::Values, Details::Value(value)) => {
+            document::set(document::table(document, &path)?, &grant.name, &value.into());
             Some(())
         }
+        (Form::Values, _) => None,
+        (form, details) => document::add(document, &path, form.name_key(), &grant.name, &details.values()),
     }
 }
 
 fn take(document: &mut DocumentMut, component_id: &str, grant: &Grant) -> Option<()> {
-    let path = [&["grants", component_id], grant.kind.row().path].concat();
-    match grant.kind.row().form {
-        Form::Names => document::take(document, &path, None, &grant.name),
-        Form::Tables(name_key) => document::take(document, &path, Some(name_key), &grant.name),
+    let row = grant.kind.row();
+    let path = [&["grants", component_id], row.path].concat();
+    match row.form {
         Form::Values => document::remove(document, &[&path, &[&*grant.name][..]].concat()),
+        form => document::take(document, &path, form.name_key(), &grant.name),
     }
 }
 

@@ -1,5 +1,5 @@
 #![allow(clippy::unwrap_used)]
-use super::super::kinds::GrantKind;
+use super::super::grants::GrantKind;
 use super::*;
 use tollgate_sandbox::FileAccess;
 
@@ -59,13 +59,14 @@ fn a_directory_of_the_same_name_is_changed_where_it_stands() {
         let after = edited(text, |edit| edit.grant("it", &grant(None)));
         assert_has_letters_of(&after, &text.replace("host = \"a\"", ""));
         let config = Config::parse(Path::new("tollgate.toml"), &after).unwrap();
-        let files = config.grants_of("it").files;
+        let granted = config.grants_of("it");
+        let files: Vec<_> = granted.files().collect();
         let hosts: Vec<_> = files.iter().map(|file| file.host.as_path()).collect();
         assert_eq!(hosts, [Path::new("c"), Path::new("b")]);
-        assert_eq!((files[0].access, files[0].quota_bytes), (FileAccess::ReadWrite, 7), "{after}");
+        assert_eq!((files[0].access, files[0].quota_bytes), (FileAccess::ReadWrite, Some(7)), "{after}");
         let raised = edited(&after, |edit| edit.grant("it", &grant(Some(9))));
         let config = Config::parse(Path::new("tollgate.toml"), &raised).unwrap();
-        assert_eq!(config.grants_of("it").files[0].quota_bytes, 9, "{raised}");
+        assert_eq!(config.grants_of("it").files().next().unwrap().quota_bytes, Some(9), "{raised}");
         let none = edited(&after, |edit| assert!(edit.revoke("it", &grant(None)).is_empty()));
         assert!(!none.contains("/x") && none.contains("/y"));
         assert_eq!(none.contains("the first"), text.contains("the first"), "{none}");

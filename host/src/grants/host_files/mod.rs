@@ -23,13 +23,13 @@ pub fn check_files(
     component_id: &str,
     config: &Config,
 ) -> Result<(), HostFileGrant> {
-    if granted.files.is_empty() {
+    if granted.files().next().is_none() {
         return Ok(());
     }
     let places = Places::now();
     let (files, mut decisive) = (files(config), decisive_files(config));
     decisive.extend(programs::of(config));
-    for file in &granted.files {
+    for file in granted.files() {
         let held = first_held(&files, file, &places).map(|own| (own, "see"));
         let held = held.or_else(|| {
             let changed = file.access == FileAccess::ReadWrite;
@@ -99,7 +99,7 @@ pub fn check_sources(sources: &[PathBuf], config: &Config) -> Result<(), Changea
     let places = Places::now();
     let sources: Vec<_> = sources.iter().map(|path| ProtectedPath::new(path, "a source")).collect();
     for (id, granted) in &config.grants {
-        for file in granted.files.iter().filter(|file| file.access == FileAccess::ReadWrite) {
+        for file in granted.files().filter(|file| file.access == FileAccess::ReadWrite) {
             if let Some(source) = first_held(&sources, file, &places) {
                 return Err(ChangeableSource {
                     file: source.path.clone(),

@@ -3,7 +3,7 @@
 //! configuration take effect at the next start.
 
 use super::stamp::Stamp;
-use crate::config::{ComponentGrants, Config, SecretConfig};
+use crate::config::{ComponentGrants, Config, GrantKind, SecretConfig};
 use crate::grants::{Approvals, ComponentApproval};
 use crate::registry;
 use std::path::{Path, PathBuf};
@@ -39,7 +39,8 @@ impl Decisions {
 
     pub(super) fn of(&self, component_id: &str) -> ComponentDecisions {
         let grants = self.config.grants_of(component_id);
-        let secrets = grants.secrets.iter().map(|name| self.config.secrets.get(name).cloned()).collect();
+        let secrets = grants.names(GrantKind::Secrets);
+        let secrets = secrets.map(|name| self.config.secrets.get(name).cloned()).collect();
         let approved = self.approvals.of(component_id).cloned();
         ComponentDecisions { grants, approved, recorded: self.lock.of(component_id).cloned(), secrets }
     }

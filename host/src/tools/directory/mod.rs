@@ -41,7 +41,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tollgate_agent::SmolStr;
 use tollgate_agent::catalog::{CatalogGrants, Owner, OwnerKind, PreparedComponent};
-use tollgate_agent::child::Delegates;
 use tollgate_agent::descriptor::{ComponentDescriptor, DescriptorError};
 use tollgate_agent::surface::Surface;
 use tollgate_registry::Lock;
@@ -272,9 +271,8 @@ impl ReadyComponent {
         // The operator's timeout overrides the one that the tool asks for.
         prepared.set_timeouts(|tool| limits.get(tool)?.timeout_ms);
         let given = found.asks.as_ref().map_or_else(|| granted.clone(), |asks| asks.narrow(&granted));
-        let delegates = given.catalog.delegates != Delegates::None;
-        let grants = match grants::open(&granted, found.asks.as_ref(), &descriptor.id, config) {
-            Ok(grants) => grants.with_delegates(delegates),
+        let grants = match grants::open(&given, found.asks.as_ref(), &descriptor.id, config) {
+            Ok(grants) => grants,
             Err(reason) => {
                 return Err(UnservedComponent {
                     refusal: reason.into(),
@@ -283,7 +281,7 @@ impl ReadyComponent {
                 });
             }
         };
-        let catalog = given.catalog;
+        let catalog = given.catalog();
         let entry = LoadedComponent {
             reworded: approvals.reworded(&found.surface),
             file: found.file,

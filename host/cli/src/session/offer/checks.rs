@@ -54,7 +54,7 @@ pub(super) fn check_descriptor(component: &Component, origin: &str, config: &Con
         version: component.digest().into(),
     };
     let grants = config.grants_of(&descriptor.id);
-    let added = Catalog::default().add(owner, descriptor.clone(), &grants.catalog);
+    let added = Catalog::default().add(owner, descriptor.clone(), &grants.catalog());
     added.map(drop).map_err(|e| refused(origin, &format!("it would not be served: {e}")))
 }
 

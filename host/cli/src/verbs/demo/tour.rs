@@ -4,12 +4,12 @@ use crate::terminal::Failure;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use tollgate::config::{AgentConfig, ComponentGrants, Config, FileGrantConfig, GatesDir};
+use tollgate::config::{AgentConfig, ComponentGrants, Config, GatesDir, Grant};
 use tollgate::models::ScriptedModel;
 use tollgate::{Gate, ProposedCall, Verdict, async_trait};
 #[cfg(feature = "mcp")]
 use tollgate_agent::gate::permissions::{DefaultRule, Permissions, RuleError, RuleSpec};
-use tollgate_sandbox::{DEFAULT_QUOTA_BYTES, FileAccess};
+use tollgate_sandbox::FileAccess;
 
 /// The agent's id.
 pub(super) const AGENT: &str = "tour";
@@ -52,13 +52,8 @@ pub(super) fn config(repository: &Path, tools_dir: &Path) -> Config {
         ..AgentConfig::default()
     };
     config.agents = BTreeMap::from([(AGENT.to_owned(), agent)]);
-    let files = FileGrantConfig {
-        host: repository.to_owned(),
-        guest: "/repo".to_owned(),
-        access: FileAccess::Read,
-        quota_bytes: DEFAULT_QUOTA_BYTES,
-    };
-    let grants = ComponentGrants { files: vec![files], ..ComponentGrants::default() };
+    let files = Grant::files(repository, "/repo", FileAccess::Read, None);
+    let grants = ComponentGrants::from_iter([files]);
     config.grants = READERS.iter().map(|id| ((*id).to_owned(), grants.clone())).collect();
     config
 }
@@ -74,14 +69,8 @@ pub(super) fn with_writer(mut config: Config, files: &Path) -> Result<Config, Ru
         ..AgentConfig::default()
     };
     config.agents.insert(WRITER.to_owned(), writer);
-    let files = FileGrantConfig {
-        host: files.to_owned(),
-        guest: "/files".to_owned(),
-        access: FileAccess::ReadWrite,
-        quota_bytes: DEFAULT_QUOTA_BYTES,
-    };
-    let grants = ComponentGrants { files: vec![files], ..ComponentGrants::default() };
-    config.grants.insert("file-edit".to_owned(), grants);
+    let files = Grant::files(files, "/files", FileAccess::ReadWrite, None);
+    config.grants.insert("file-edit".to_owned(), ComponentGrants::from_iter([files]));
     let rules = Permissions::new(DefaultRule::Allow);
     config.permissions = Some(
         ["write_file", "edit_file"]
