@@ -69,6 +69,7 @@ impl ModelFault {
     }
 
     /// Returns the fault with another message.
+    #[cfg(feature = "providers")]
     pub(super) fn reworded(self, reword: impl FnOnce(&str) -> String) -> Self {
         Self { kind: self.kind, message: text::clean(&reword(&self.message), MAX_MESSAGE_BYTES) }
     }

@@ -1,11 +1,15 @@
 //! Models: one request in, one reply out, streamed on the way.
 //!
-//! [`HttpModel`] calls a provider, [`ScriptedModel`] plays recorded turns, and [`RetryingModel`] wraps
+//! `HttpModel` calls a provider, [`ScriptedModel`] plays recorded turns, and [`RetryingModel`] wraps
 //! either and retries transient faults. An operator configures a [`ModelConfig`], which creates
-//! one of them.
+//! one of them. Without the feature `providers` there is no `HttpModel`, and a configuration that
+//! names a provider creates no model.
 
 mod config;
 mod fault;
+mod http_client;
+mod provider;
+#[cfg(feature = "providers")]
 mod providers;
 mod retry;
 mod scripted;
@@ -14,9 +18,10 @@ mod text_calls;
 
 pub use config::{ModelConfig, ModelConfigError, ProviderName, ToolCalls};
 pub use fault::{FaultKind, MAX_REPLY_CALLS, ModelFault};
-pub use providers::{
-    HttpClientError, HttpModel, Probe, Provider, ReasoningEffort, causes, http_client, is_loopback, tls_with,
-};
+pub use http_client::{HttpClientError, causes, http_client, is_loopback, tls_with};
+pub use provider::{Provider, ReasoningEffort};
+#[cfg(feature = "providers")]
+pub use providers::{HttpModel, Probe};
 pub use retry::{RetryPolicy, RetryingModel};
 pub use scripted::{RecordingError, ScriptedModel, ScriptedTurn};
 pub use secret::ApiKey;

@@ -140,7 +140,17 @@ const ORDERS: &[Order] = &[
     },
     Order {
         sources: "host/models/src",
-        modules: &["secret", "fault", "providers", "retry", "scripted", "text_calls", "config"],
+        modules: &[
+            "secret",
+            "fault",
+            "http_client",
+            "provider",
+            "providers",
+            "retry",
+            "scripted",
+            "text_calls",
+            "config",
+        ],
     },
     Order {
         sources: "host/sqlite/src",

@@ -11,6 +11,7 @@ fn refusal(text: &str) -> String {
     built.err().unwrap().to_string()
 }
 
+#[cfg(feature = "providers")]
 #[test]
 fn a_missing_key_is_answered_with_the_line_to_type() {
     assert_eq!(
@@ -21,6 +22,7 @@ fn a_missing_key_is_answered_with_the_line_to_type() {
     );
 }
 
+#[cfg(feature = "providers")]
 #[test]
 fn a_customary_key_is_never_sent_to_another_server() {
     let seen = std::cell::RefCell::new(Vec::new());
@@ -34,6 +36,7 @@ fn a_customary_key_is_never_sent_to_another_server() {
     assert!(refusal(&text.replace("openai", "gemini")).contains("api_key_env"));
 }
 
+#[cfg(feature = "providers")]
 #[test]
 fn keys_that_have_no_meaning_or_are_out_of_bounds_are_refused() {
     let live = |line: &str| {
@@ -57,6 +60,7 @@ fn keys_that_have_no_meaning_or_are_out_of_bounds_are_refused() {
     assert!(toml::from_str::<ModelConfig>("provider = \"openai\"\n[retry]\ntimes = 3").is_err());
 }
 
+#[cfg(feature = "providers")]
 #[test]
 fn a_configuration_never_prints_a_key() {
     let text = "provider = \"openai\"\nmodel = \"m\"\napi_key_env = \"GOOD_KEY\"";
@@ -64,9 +68,20 @@ fn a_configuration_never_prints_a_key() {
     assert!(!format!("{live:?}").contains("sk-secret"));
 }
 
+#[cfg(feature = "providers")]
 #[test]
 fn a_configuration_made_in_code_is_the_one_that_is_written() {
     let written = config("provider = \"ollama\"\nmodel = \"qwen3:8b\"");
     assert_eq!(ModelConfig::new(ProviderName::Ollama, "qwen3:8b"), written);
     assert_eq!(written.build(Path::new("."), |_| None).unwrap().name(), "qwen3:8b");
+}
+
+#[cfg(not(feature = "providers"))]
+#[test]
+fn a_provider_is_refused_in_a_build_without_clients() {
+    for provider in ["openai", "anthropic", "gemini", "ollama"] {
+        let refused = refusal(&format!("provider = \"{provider}\"\nmodel = \"m\""));
+        assert!(refused.contains("this program was built without clients of providers"), "{refused}");
+    }
+    assert!(refusal("provider = \"recorded\"").contains("file = \"turns.toml\""));
 }

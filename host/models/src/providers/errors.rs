@@ -2,6 +2,7 @@
 
 use super::retry_after;
 use crate::ModelFault;
+use crate::http_client::causes;
 use genai::webc::StreamTimeout;
 use genai::{BoxError, Error};
 use reqwest::StatusCode;
@@ -161,20 +162,6 @@ fn inner(said: &Value) -> &Value {
         Some(inner @ Value::Object(_)) => inner,
         _ => said,
     }
-}
-
-/// Returns an error with its causes, on one line. The URL is left out, because it may contain
-/// secrets.
-#[must_use]
-pub fn causes(error: reqwest::Error) -> String {
-    let error = error.without_url();
-    let mut words = error.to_string();
-    let mut source = std::error::Error::source(&error);
-    while let Some(cause) = source {
-        words = format!("{words}: {cause}");
-        source = cause.source();
-    }
-    words
 }
 
 #[cfg(test)]

@@ -2,19 +2,17 @@
 
 mod errors;
 mod frames;
-mod http_client;
 mod logs;
 mod probe;
 mod prompt;
-mod provider;
+mod protocol;
 mod reader;
 mod retry_after;
 
-pub use errors::causes;
-pub use http_client::{HttpClientError, http_client, is_loopback, tls_with};
 pub use probe::Probe;
-pub use provider::{Provider, ReasoningEffort};
 
+use super::http_client;
+use super::provider::{Provider, ReasoningEffort};
 use super::{ApiKey, Delta, DeltaSink, Model, ModelFault};
 use async_trait::async_trait;
 use frames::{FramedCall, Frames};
@@ -25,7 +23,7 @@ use genai::resolver::{AuthData, Endpoint};
 use genai::{ModelIden, ServiceTarget};
 use logs::without_logs;
 use reader::{abandon, next_line, reader};
-use reqwest::Url;
+use reqwest::{Url, retry};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -33,6 +31,9 @@ use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 use tollgate_agent::message::{AssistantMessage, Finish, ModelCall, ModelReply, ModelRequest, TokenUsage};
 use tollgate_agent::text::sentence;
+
+/// The number of bytes of an answer over HTTP/2 that may arrive before they are read.
+const STREAM_WINDOW_BYTES: u32 = 64 * 1024;
 
 /// A model behind HTTP. All replies share one connection pool. Each reply is a single request
 /// without retries.
@@ -73,7 +74,7 @@ pub(super) struct Limits {
 impl HttpModel {
     /// Creates the client; sends nothing yet.
     pub(super) fn new(options: Options) -> Result<Self, String> {
-        let http = http_client::client(&options.base_url, options.limits.connect)?;
+        let http = client(&options.base_url, options.limits.connect)?;
         let client = genai::Client::builder().with_reqwest(http).build();
         Ok(Self { client: client.map_err(|e| e.to_string())?, target: options.target()?, options })
     }
@@ -199,6 +200,21 @@ impl Model for HttpModel {
             )),
         }
     }
+}
+
+/// Creates the client of a model. It follows no redirects, because a key in a provider-specific
+/// header would be sent to the redirect's target. The status of each answer is passed to the reader,
+/// which bounds the answer of a failed request.
+fn client(base_url: &reqwest::Url, connect_timeout: Duration) -> Result<reqwest::Client, String> {
+    let builder = http_client::builder(base_url, connect_timeout)?
+        .http2_initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .retry(retry::never().classify_fn(|answer| {
+            if let Some(status) = answer.status() {
+                note_status(status);
+            }
+            answer.success()
+        }));
+    http_client::build(builder)
 }
 
 /// Returns the length of the text that an event adds to the reply.

@@ -1,7 +1,9 @@
 //! One request that costs nothing: whether a provider answers, and which models it has.
 
-use super::{HttpModel, Options, Provider, errors, http_client};
+use super::{HttpModel, Options, errors};
 use crate::ModelFault;
+use crate::http_client::http_client;
+use crate::provider::Provider;
 use reqwest::{RequestBuilder, Response, StatusCode};
 use serde_json::Value;
 use std::time::Duration;

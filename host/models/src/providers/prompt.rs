@@ -1,6 +1,6 @@
 //! Conversations in a provider's format.
 
-use super::Provider;
+use crate::provider::Provider;
 use genai::chat::{
     ChatMessage, ChatRequest, ChatRole, ContentPart, MessageContent, Tool, ToolCall, ToolResponse,
 };

@@ -217,7 +217,7 @@ impl Row {
         }
         if after != self.events && checks(Check::Events) {
             return match self.record.contains(&written) {
-                true => Err("a host is told that nothing was stored, which is wrong"),
+                true => Err("a host learns that nothing was stored, which is wrong"),
                 false => Ok(if after > self.events { Answer::Behind } else { Answer::Advanced }),
             };
         }

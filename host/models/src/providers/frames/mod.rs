@@ -8,8 +8,8 @@ mod gemini;
 mod ollama;
 mod openai;
 
-use super::Provider;
 use crate::fault::MAX_REPLY_CALLS;
+use crate::provider::Provider;
 use crate::{ModelFault, ReplyMemory};
 use serde_json::value::RawValue;
 use std::sync::Arc;

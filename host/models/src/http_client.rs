@@ -1,29 +1,8 @@
-//! The HTTP client for models.
+//! HTTP clients with one TLS provider and one set of root certificates, both compiled in.
 
-use super::reader::note_status;
-use reqwest::{redirect, retry};
+use reqwest::redirect;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// The number of bytes of an answer over HTTP/2 that may arrive before they are read.
-const STREAM_WINDOW_BYTES: u32 = 64 * 1024;
-
-/// Creates a client with one TLS provider and one set of root certificates, both compiled in.
-///
-/// It follows no redirects, because a key in a provider-specific header would be sent to the
-/// redirect's target. Requests to this machine never go through a proxy. The status of each answer
-/// is passed to the reader, which bounds the answer of a failed request.
-pub(super) fn client(base_url: &reqwest::Url, connect_timeout: Duration) -> Result<reqwest::Client, String> {
-    let builder = builder(base_url, connect_timeout)?
-        .http2_initial_stream_window_size(STREAM_WINDOW_BYTES)
-        .retry(retry::never().classify_fn(|answer| {
-            if let Some(status) = answer.status() {
-                note_status(status);
-            }
-            answer.success()
-        }));
-    build(builder)
-}
 
 /// The reason why an HTTP client cannot be set up.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -43,7 +22,11 @@ pub fn http_client(
     builder(url, connect_timeout).and_then(build).map_err(HttpClientError)
 }
 
-fn builder(url: &reqwest::Url, connect_timeout: Duration) -> Result<reqwest::ClientBuilder, String> {
+/// Returns the settings that all clients share.
+pub(super) fn builder(
+    url: &reqwest::Url,
+    connect_timeout: Duration,
+) -> Result<reqwest::ClientBuilder, String> {
     let builder = reqwest::Client::builder()
         .tls_backend_preconfigured(tls_with(&[]).map_err(|e| format!("TLS cannot be set up: {e}."))?)
         .connect_timeout(connect_timeout)
@@ -56,7 +39,8 @@ fn builder(url: &reqwest::Url, connect_timeout: Duration) -> Result<reqwest::Cli
     })
 }
 
-fn build(builder: reqwest::ClientBuilder) -> Result<reqwest::Client, String> {
+/// Creates the client of these settings.
+pub(super) fn build(builder: reqwest::ClientBuilder) -> Result<reqwest::Client, String> {
     builder.build().map_err(|e| format!("the HTTP client cannot be set up: {e}."))
 }
 
@@ -91,4 +75,18 @@ pub fn is_loopback(url: &reqwest::Url) -> bool {
         }
         None => false,
     }
+}
+
+/// Returns an error with its causes, on one line. The URL is left out, because it may contain
+/// secrets.
+#[must_use]
+pub fn causes(error: reqwest::Error) -> String {
+    let error = error.without_url();
+    let mut words = error.to_string();
+    let mut source = std::error::Error::source(&error);
+    while let Some(cause) = source {
+        words = format!("{words}: {cause}");
+        source = cause.source();
+    }
+    words
 }
