@@ -66,6 +66,7 @@ pub(super) fn write_group(
             }
         });
     }
+    Bytes::write_components(&transaction, sizes.iter().map(|(_, bytes)| bytes))?;
     let stored = jobs.iter().zip(&results).filter(|(_, result)| result.is_ok());
     let pending = shared.volatile.lock_all(stored.flat_map(|(job, _)| job.changes()));
     transaction.commit()?;
@@ -93,7 +94,8 @@ fn write_commit(
         Ok(written) => written,
         Err(why) => return Ok(Err(why.into())),
     };
-    let thread = thread.id_or_insert(connection, &commit.thread_id)?;
+    let bytes = prepared.bytes(&rows);
+    let thread = thread.id_with_record(connection, &commit.thread_id, bytes.all)?;
     let run = write_run(connection, process, &standing, thread, prepared)?;
     let mut before = checksum_before(connection, run, commit.after())?;
     let mut insert = connection.prepare_cached(
@@ -116,8 +118,6 @@ fn write_commit(
     }
     inbox::consume(connection, commit)?;
     write_messages(connection, thread, &rows.messages)?;
-    let bytes = prepared.bytes(&rows);
-    bytes.write(connection, thread)?;
     sizes.push((Arc::clone(&commit.thread_id), bytes));
     Ok(Ok(CommitReceipt { moved }))
 }
@@ -155,11 +155,19 @@ impl ThreadRow {
         Ok(found.unwrap_or_default())
     }
 
-    fn id_or_insert(&self, connection: &Connection, thread_id: &str) -> rusqlite::Result<i64> {
+    /// Returns the id of the row, to whose record these bytes are added. Inserts the row if it is missing.
+    fn id_with_record(&self, connection: &Connection, thread_id: &str, bytes: u64) -> rusqlite::Result<i64> {
+        let bytes = bytes.cast_signed();
         if let Some(id) = self.id {
+            if bytes > 0 {
+                connection
+                    .prepare_cached("UPDATE threads SET record_bytes = record_bytes + ?2 WHERE id = ?1")?
+                    .execute([id, bytes])?;
+            }
             return Ok(id);
         }
-        connection.prepare_cached("INSERT INTO threads (thread_id) VALUES (?1)")?.execute([thread_id])?;
+        let insert = "INSERT INTO threads (thread_id, record_bytes) VALUES (?1, ?2)";
+        connection.prepare_cached(insert)?.execute(params![thread_id, bytes])?;
         Ok(connection.last_insert_rowid())
     }
 }
@@ -382,7 +390,7 @@ fn write_alone(
     if change.revision != thread.revision + 1 {
         return Ok(Err(CommitError::Conflict(thread.revision)));
     }
-    let thread = thread.id_or_insert(connection, thread_id)?;
+    let thread = thread.id_with_record(connection, thread_id, 0)?;
     write_change(connection, recent, thread, change, None)?;
     Ok(Ok(CommitReceipt::default()))
 }
