@@ -26,19 +26,29 @@ impl Bytes {
     pub(super) fn add(&mut self, body: usize, component: Option<&SmolStr>) {
         let bytes = body as u64 + ROW_BYTES;
         self.all += bytes;
-        let Some(component) = component else { return };
+        if let Some(component) = component {
+            self.add_to(component, bytes);
+        }
+    }
+
+    fn add_to(&mut self, component: &SmolStr, bytes: u64) {
         match self.components.iter_mut().find(|(known, _)| known == component) {
             Some((_, sum)) => *sum += bytes,
             None => self.components.push((component.clone(), bytes)),
         }
     }
 
-    /// Adds these bytes to the stored sizes.
-    pub(super) fn write(&self, connection: &Connection, thread: i64) -> rusqlite::Result<()> {
-        connection
-            .prepare_cached("UPDATE threads SET record_bytes = record_bytes + ?2 WHERE id = ?1")?
-            .execute(params![thread, self.all.cast_signed()])?;
-        for (component, bytes) in &self.components {
+    /// Adds these bytes to the stored sizes of their components: once for a transaction, because its
+    /// commits are often of the same component.
+    pub(super) fn write_components<'a>(
+        connection: &Connection,
+        written: impl Iterator<Item = &'a Self>,
+    ) -> rusqlite::Result<()> {
+        let mut sums = Self::default();
+        for (component, bytes) in written.flat_map(|bytes| &bytes.components) {
+            sums.add_to(component, *bytes);
+        }
+        for (component, bytes) in &sums.components {
             connection
                 .prepare_cached(
                     "INSERT INTO component_sizes (component_id, record_bytes) VALUES (?1, ?2)
@@ -120,5 +130,30 @@ impl Sizes {
 
     fn known(&self) -> MutexGuard<'_, HashMap<Subject, (u64, Instant)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::open;
+
+    #[test]
+    fn a_transaction_counts_the_bytes_of_all_its_commits() {
+        let data = tempfile::tempdir().unwrap();
+        let (_, connection) = open::prepare(data.path()).unwrap();
+        let commit = |rows: &[(usize, Option<&str>)]| {
+            let mut bytes = Bytes::default();
+            rows.iter().for_each(|(body, component)| bytes.add(*body, component.map(SmolStr::new).as_ref()));
+            bytes
+        };
+        let first = commit(&[(36, Some("a")), (36, None)]);
+        let second = commit(&[(136, Some("a")), (36, Some("b"))]);
+        for _ in 0..2 {
+            Bytes::write_components(&connection, [&first, &second].into_iter()).unwrap();
+        }
+        let stored = |id: &str| Subject::Component(id.into()).stored(&connection).unwrap();
+        assert_eq!((stored("a"), stored("b"), stored("c")), (600, 200, 0));
     }
 }

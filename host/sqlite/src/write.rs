@@ -64,6 +64,7 @@ pub(super) fn write_group(
             }
         });
     }
+    Bytes::write_components(&transaction, sizes.iter().map(|(_, bytes)| bytes))?;
     let stored = jobs.iter().zip(&results).filter(|(_, result)| result.is_ok());
     let pending = shared.volatile.lock_all(stored.flat_map(|(job, _)| job.changes()));
     transaction.commit()?;
@@ -91,7 +92,8 @@ fn write_commit(
         Ok(written) => written,
         Err(why) => return Ok(Err(why.into())),
     };
-    let thread = thread.id_or_insert(connection, &commit.thread_id)?;
+    let bytes = prepared.sizes(&rows);
+    let thread = thread.id_with_record(connection, &commit.thread_id, bytes.all)?;
     let run = write_run(connection, process, &standing, thread, prepared)?;
     let before = checksum_before(connection, run, commit.after())?;
     let (sums, mut values) = (prepared.sums(&rows, moved, before.as_deref()), prepared.values.iter());
@@ -114,8 +116,6 @@ fn write_commit(
     }
     inbox::consume(connection, commit)?;
     write_messages(connection, thread, &prepared.rows.messages)?;
-    let bytes = prepared.sizes(&rows);
-    bytes.write(connection, thread)?;
     sizes.push((Arc::clone(&commit.thread_id), bytes));
     Ok(Ok(CommitReceipt { moved }))
 }
@@ -153,11 +153,19 @@ impl ThreadRow {
         Ok(found.unwrap_or_default())
     }
 
-    fn id_or_insert(&self, connection: &Connection, thread_id: &str) -> rusqlite::Result<i64> {
+    /// Returns the id of the row, to whose record these bytes are added. Inserts the row if it is missing.
+    fn id_with_record(&self, connection: &Connection, thread_id: &str, bytes: u64) -> rusqlite::Result<i64> {
+        let bytes = bytes.cast_signed();
         if let Some(id) = self.id {
+            if bytes > 0 {
+                connection
+                    .prepare_cached("UPDATE threads SET record_bytes = record_bytes + ?2 WHERE id = ?1")?
+                    .execute([id, bytes])?;
+            }
             return Ok(id);
         }
-        connection.prepare_cached("INSERT INTO threads (thread_id) VALUES (?1)")?.execute([thread_id])?;
+        let insert = "INSERT INTO threads (thread_id, record_bytes) VALUES (?1, ?2)";
+        connection.prepare_cached(insert)?.execute(params![thread_id, bytes])?;
         Ok(connection.last_insert_rowid())
     }
 }
@@ -390,7 +398,7 @@ fn write_alone(
     if prepared.change.revision != thread.revision + 1 {
         return Ok(Err(CommitError::Conflict(thread.revision)));
     }
-    let thread = thread.id_or_insert(connection, &prepared.thread_id)?;
+    let thread = thread.id_with_record(connection, &prepared.thread_id, 0)?;
     let (mut values, body) = (prepared.values.iter(), ChangeBody::Alone(&prepared.body));
     write_change(connection, recent, thread, &prepared.change, &mut values, body)?;
     Ok(Ok(CommitReceipt::default()))

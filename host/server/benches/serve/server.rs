@@ -8,6 +8,8 @@ use sha2::{Digest as _, Sha256};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use tollgate::config::ServeConfig;
@@ -19,6 +21,9 @@ use tollgate_server::{
 
 /// The most connections and streams that a bench opens.
 const MANY: usize = 20_000;
+
+/// How long the bare handler computes before it answers, in microseconds.
+pub(crate) static COMPUTES_US: AtomicU64 = AtomicU64::new(0);
 
 /// A server in this process.
 pub(crate) struct Served {
@@ -75,6 +80,10 @@ pub(crate) fn floor(key: &str, answer: Vec<u8>) -> (SocketAddr, Runtime) {
         let digest: [u8; 32] = Sha256::digest(bearer.as_bytes()).into();
         if digest != wanted || serde_json::from_slice::<serde_json::Value>(&body).is_err() {
             return (StatusCode::UNAUTHORIZED, [(header::CONTENT_TYPE, "application/json")], Bytes::new());
+        }
+        let until = Instant::now() + Duration::from_micros(COMPUTES_US.load(Ordering::Relaxed));
+        while Instant::now() < until {
+            std::hint::spin_loop();
         }
         (StatusCode::OK, [(header::CONTENT_TYPE, "application/json")], answer)
     };
