@@ -8,6 +8,7 @@
 use crate::connect::{Busy, int8, params, query, run};
 use crate::prepared_commit::{PreparedCommit, Tail};
 use crate::read::{changes_since, parse};
+use crate::record_sizes::AddedSizes;
 use crate::write::{self, WrittenRows};
 use futures::future::OptionFuture;
 use std::cmp::Ordering;
@@ -78,6 +79,7 @@ pub(crate) struct Sender {
     pub(crate) begin: String,
     /// The row to which the sizes of components are added.
     pub(crate) shard: i16,
+    pub(crate) added: AddedSizes,
     /// The event before the commit, if this host wrote it, or read it since it acquired the run.
     pub(crate) tail: Option<Tail>,
 }
@@ -137,6 +139,7 @@ async fn commit_unread(
         moved: 0,
         host: &sender.host,
         shard: sender.shard,
+        sizes: &sender.added.written,
         has_thread: true,
         values: Vec::new(),
         health: Vec::new(),
@@ -191,6 +194,7 @@ async fn attempt(
         moved,
         host: &sender.host,
         shard: sender.shard,
+        sizes: &sender.added.written,
         has_thread: before.revision.is_some() || prepared.begins().is_some(),
         values: folded(&events, before.values),
         health: crate::audit::health_after(&commit.audit, before.health),

@@ -84,24 +84,23 @@ impl PreparedCommit {
         Ok(rows)
     }
 
-    /// Returns the size of the records in bytes, in total and by the component that caused them.
-    pub(crate) fn sizes(&self, rows: &[EventRow]) -> (u64, Vec<(String, u64)>) {
+    /// Returns the size of its records in bytes.
+    pub(crate) fn record_bytes(&self) -> u64 {
+        self.bytes + (self.bodies.len() + self.messages.len()) as u64 * ROW_BYTES
+    }
+
+    /// Returns the sizes of the records that components caused, in bytes.
+    pub(crate) fn component_bytes(&self) -> Vec<(String, u64)> {
         let mut components: Vec<(String, u64)> = Vec::new();
-        let mut all = 0;
-        let charged = self.commit.charged.iter().map(Option::as_ref).chain(std::iter::repeat(None));
-        for (row, component) in rows.iter().zip(charged) {
-            let bytes = row.body.len() as u64 + ROW_BYTES;
-            all += bytes;
+        for (body, component) in self.bodies.iter().zip(&self.commit.charged) {
             let Some(component) = component else { continue };
+            let bytes = body.len() as u64 + ROW_BYTES;
             match components.iter_mut().find(|(known, _)| known == component.as_str()) {
                 Some((_, sum)) => *sum += bytes,
                 None => components.push((component.to_string(), bytes)),
             }
         }
-        all += self.messages.iter().map(|body| body.len() as u64 + ROW_BYTES).sum::<u64>();
-        // Concurrent commits lock the rows in one order.
-        components.sort();
-        (all, components)
+        components
     }
 }
 

@@ -28,29 +28,32 @@ pub(crate) fn parse<T: DeserializeOwned>(what: &str, body: &str) -> Result<T, St
     })
 }
 
+/// A thread, its conversation as it is now known, and the size of its records in bytes.
+type ThreadRow = (Thread, KnownConversation, u64);
+
 /// Reads a thread in one statement, so that state and conversation are consistent. Of the conversation,
 /// reads what this host does not know; `None` if it is not the one that this host knows.
 pub(crate) async fn thread(
     client: Busy,
     thread_id: &str,
     known: KnownConversation,
-) -> Result<Result<Option<(Thread, KnownConversation)>, StoreError>, Error> {
+) -> Result<Result<Option<ThreadRow>, StoreError>, Error> {
     // The last known message is read again, to compare it.
     let from = int8(known.messages.len().saturating_sub(1) as u64);
-    let sql = "SELECT o_revision, o_key, o_text FROM thread_v1($1, $2)";
+    let sql = "SELECT o_revision, o_key, o_text, o_record_bytes FROM thread_v1($1, $2)";
     let rows = query(&client, sql, params![(thread_id.to_owned(), TEXT), (from, INT8)]).await?;
     client.finish();
     // The row of the thread, its messages, and the values of its state, in this order.
-    let revision = rows.first().and_then(|row| row.get::<_, Option<i64>>(0));
-    let rows = rows.get(usize::from(revision.is_some())..).unwrap_or_default();
+    let found = rows.first().and_then(|row| Some((row.get::<_, Option<i64>>(0)?, row.get::<_, i64>(3))));
+    let rows = rows.get(usize::from(found.is_some())..).unwrap_or_default();
     let (messages, values) =
         rows.split_at(rows.partition_point(|row| row.get::<_, Option<&str>>(1).is_none()));
-    let read = || -> Result<Option<(Thread, KnownConversation)>, StoreError> {
+    let read = || -> Result<Option<ThreadRow>, StoreError> {
         let mut bodies = messages.iter().map(|row| row.get::<_, &str>(2)).peekable();
         if !known.messages.is_empty() && bodies.next() != Some(&*known.last) {
             return Ok(None);
         }
-        let Some(revision) = revision else { return Ok(Some(Default::default())) };
+        let Some((revision, record_bytes)) = found else { return Ok(Some(Default::default())) };
         let mut known = known;
         if bodies.peek().is_some() {
             let all = Arc::make_mut(&mut known.messages);
@@ -66,7 +69,7 @@ pub(crate) async fn thread(
             .collect::<Result<_, StoreError>>()?;
         let messages = Arc::clone(&known.messages);
         let state = State::restored(revision.cast_unsigned(), values);
-        Ok(Some((Thread { messages, state }, known)))
+        Ok(Some((Thread { messages, state }, known, record_bytes.cast_unsigned())))
     };
     Ok(read())
 }

@@ -19,6 +19,8 @@ pub(crate) struct WrittenRows<'a> {
     pub(crate) moved: u64,
     pub(crate) host: &'a str,
     pub(crate) shard: i16,
+    /// The sizes that are added to those of components.
+    pub(crate) sizes: &'a [(String, u64)],
     /// Whether the thread has a row.
     pub(crate) has_thread: bool,
     /// The values of the keys that the commit writes.
@@ -145,9 +147,8 @@ fn call(written: &WrittenRows<'_>, healthy: Vec<String>) -> Params {
     let sums: Vec<Option<Vec<u8>>> = written.rows.iter().map(|row| row.checksum.clone()).collect();
     let mut changes = written.events.iter().filter_map(|numbered| numbered.event.change());
     let revision = changes.next_back().map(|change| change.revision.cast_signed());
-    let (all, components) = prepared.sizes(written.rows);
     let (ids, bytes): (Vec<String>, Vec<i64>) =
-        components.into_iter().map(|(id, bytes)| (id, bytes.cast_signed())).unzip();
+        written.sizes.iter().map(|(id, bytes)| (id.clone(), bytes.cast_signed())).unzip();
     let digests: Vec<String> = commit.components.iter().map(|file| file.digest.to_string()).collect();
     let audit: Vec<Option<String>> = commit.audit.iter().flat_map(crate::audit::fields).collect();
     let carried_out: Vec<String> = commit.carries_out.iter().map(ToString::to_string).collect();
@@ -168,7 +169,7 @@ fn call(written: &WrittenRows<'_>, healthy: Vec<String>) -> Params {
         (sums, BYTEA_ARRAY),
         (revision, INT8),
         (prepared.messages.clone(), TEXT_ARRAY),
-        (all.cast_signed(), INT8),
+        (prepared.record_bytes().cast_signed(), INT8),
         (written.shard, INT2),
         (ids, TEXT_ARRAY),
         (bytes, INT8_ARRAY),

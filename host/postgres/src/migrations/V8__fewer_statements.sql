@@ -95,18 +95,18 @@ BEGIN
 END
 $$;
 
--- Reads a thread: first a row with its revision, then its messages from `a_from` on, then the values of its state.
+-- Reads a thread: first a row with its revision and the size of its records, then its messages from `a_from` on, then the values of its state.
 -- `STABLE` functions see one snapshot.
 CREATE FUNCTION thread_v1(a_thread text, a_from bigint)
-RETURNS TABLE (o_revision bigint, o_key text, o_text text) LANGUAGE plpgsql STABLE
+RETURNS TABLE (o_revision bigint, o_key text, o_text text, o_record_bytes bigint) LANGUAGE plpgsql STABLE
 SET enable_seqscan = off
 SET plan_cache_mode = force_generic_plan
 AS $$
 BEGIN
-    RETURN QUERY SELECT t.revision, NULL, NULL FROM threads t WHERE t.id = a_thread;
-    RETURN QUERY SELECT NULL::bigint, NULL, m.body FROM messages m
+    RETURN QUERY SELECT t.revision, NULL, NULL, t.record_bytes FROM threads t WHERE t.id = a_thread;
+    RETURN QUERY SELECT NULL::bigint, NULL, m.body, NULL::bigint FROM messages m
         WHERE m.thread = a_thread AND m.position >= a_from ORDER BY m.position;
-    RETURN QUERY SELECT NULL::bigint, s.key, s.value FROM state s WHERE s.thread = a_thread ORDER BY s.key;
+    RETURN QUERY SELECT NULL::bigint, s.key, s.value, NULL::bigint FROM state s WHERE s.thread = a_thread ORDER BY s.key;
 END
 $$;
 
