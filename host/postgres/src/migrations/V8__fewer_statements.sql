@@ -127,3 +127,50 @@ BEGIN
         WHERE r.id = a_run ORDER BY e.number;
 END
 $$;
+
+-- As before, but the beginning of the index, which has an entry of each run that was queued while a transaction
+-- stayed open, is read once. A run that is queued meanwhile is found by the next claim.
+CREATE OR REPLACE FUNCTION claim_v1(a_host text, a_agents text[], a_limit bigint, a_from text)
+RETURNS TABLE (o_run text, o_epoch bigint, o_place bigint) LANGUAGE plpgsql
+-- The one plan is for any size of the tables: it reads indexes, and of each list only the beginning.
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+AS $$
+DECLARE
+    oldest text;
+BEGIN
+    SELECT min(r.id) INTO oldest FROM runs r WHERE r.status = 'running' AND r.owner IS NULL AND r.id >= a_from;
+    RETURN QUERY WITH commanded AS (
+            SELECT r.id FROM inbox i JOIN runs r ON r.id = i.run
+            WHERE r.status = 'waiting' AND r.owner IS NULL
+                AND (r.kind = 'call' OR r.kind = 'prompt' AND r.agent = ANY (a_agents))
+                AND (r.kind <> 'prompt' OR (SELECT true FROM runs o WHERE o.thread = r.thread
+                        AND o.id < r.id AND o.kind = 'prompt' AND o.status IN ('running', 'waiting')
+                        LIMIT 1) IS NULL
+                    AND (SELECT true FROM runs o WHERE o.thread = r.thread AND o.kind = 'prompt'
+                        AND o.status = 'running' AND o.owner IS NOT NULL LIMIT 1) IS NULL)
+            ORDER BY i.number LIMIT a_limit FOR UPDATE OF r SKIP LOCKED),
+        unowned AS (
+            SELECT r.id FROM runs r
+            WHERE r.status = 'running' AND r.owner IS NULL AND r.id >= oldest
+                AND (r.kind = 'call' OR r.kind = 'prompt' AND r.agent = ANY (a_agents))
+                AND (r.kind <> 'prompt' OR (SELECT true FROM runs o WHERE o.thread = r.thread
+                        AND o.id < r.id AND o.kind = 'prompt' AND o.status IN ('running', 'waiting')
+                        LIMIT 1) IS NULL
+                    AND (SELECT true FROM runs o WHERE o.thread = r.thread AND o.kind = 'prompt'
+                        AND o.status = 'running' AND o.owner IS NOT NULL LIMIT 1) IS NULL)
+            ORDER BY r.id LIMIT a_limit FOR UPDATE SKIP LOCKED),
+        chosen AS (
+            SELECT x.id, row_number() OVER () AS place
+            FROM (SELECT c.id FROM commanded c UNION ALL SELECT u.id FROM unowned u LIMIT a_limit) AS x),
+        claimed AS (
+            UPDATE runs SET owner = a_host, epoch = runs.epoch + 1 FROM chosen
+            WHERE runs.id = chosen.id AND runs.owner IS NULL RETURNING runs.id, runs.epoch, chosen.place)
+    SELECT c.id, c.epoch, c.place FROM claimed c
+    UNION ALL SELECT oldest, 0::bigint, a_limit + 1
+    ORDER BY 3;
+END
+$$;
