@@ -1,13 +1,14 @@
 //! The commit: it locks the thread and the run, checks what the caller knows, and writes all rows.
 //!
-//! Most commits are one statement, and one that begins a run is one exchange with the server. One that
-//! changes state takes two: the first locks and reads; the second writes and commits. Between them, this module decides
-//! whether the commit is accepted, which no statement could express: whether changes are moved behind
-//! others depends on their reducers. It also finds out why a single statement wrote nothing.
+//! Most commits are one statement. One that changes state takes two exchanges with the server: the first locks and
+//! reads; the second writes and commits. Between them, this module decides whether the commit is accepted, which no
+//! statement could express: whether changes are moved behind others depends on their reducers. It also finds out why
+//! a single statement wrote nothing.
 
 use crate::connect::{Busy, int8, params, query, run};
 use crate::prepared_commit::{PreparedCommit, Tail};
 use crate::read::{self, changes_since};
+use crate::record_sizes::AddedSizes;
 use crate::write::{self, WrittenRows};
 use futures::future::OptionFuture;
 use std::cmp::Ordering;
@@ -78,6 +79,7 @@ pub(crate) struct Sender {
     pub(crate) begin: String,
     /// The row to which the sizes of components are added.
     pub(crate) shard: i16,
+    pub(crate) added: AddedSizes,
     /// The event before the commit, if this host wrote it, or read it since it acquired the run.
     pub(crate) tail: Option<Tail>,
 }
@@ -112,7 +114,7 @@ pub(crate) async fn commit(
     }
 }
 
-/// Stores the commit in one exchange, without reading rows first. Returns `None`, and stores nothing, if what it
+/// Stores the commit in one statement, without reading rows first. Returns `None`, and stores nothing, if what it
 /// writes depends on such rows, or if the run is not as this host knows it.
 async fn commit_unread(
     client: &Busy,
@@ -122,15 +124,12 @@ async fn commit_unread(
     if !write::is_independent(prepared) {
         return Ok(None);
     }
-    let begins = prepared.begins().is_some();
-    // The first event has none before it.
-    let checksum_before = if begins {
-        None
-    } else {
-        match &sender.tail {
-            Some(tail) if tail.number == prepared.commit.after() => tail.checksum.clone(),
-            _ => return Ok(None),
-        }
+    let begins = prepared.begins();
+    let checksum_before = match (begins, &sender.tail) {
+        // The first event has none before it.
+        (Some(_), _) => None,
+        (None, Some(tail)) if tail.number == prepared.commit.after() => tail.checksum.clone(),
+        (None, _) => return Ok(None),
     };
     let (events, rows) = prepared.moved(0, checksum_before)?;
     let written = WrittenRows {
@@ -140,14 +139,14 @@ async fn commit_unread(
         moved: 0,
         host: &sender.host,
         shard: sender.shard,
+        sizes: &sender.added.written,
         has_thread: true,
         values: Vec::new(),
         health: Vec::new(),
     };
-    let is_written = if begins {
-        write::begin_at_once(client, written, &sender.begin).await?
-    } else {
-        write::write_at_once(client, written).await?
+    let is_written = match begins {
+        Some(spec) => write::begin_at_once(client, written, spec).await?,
+        None => write::write_at_once(client, written).await?,
     };
     if !is_written {
         return Ok(None);
@@ -197,6 +196,7 @@ async fn attempt(
         moved,
         host: &sender.host,
         shard: sender.shard,
+        sizes: &sender.added.written,
         has_thread: before.revision.is_some() || prepared.begins().is_some(),
         values,
         health: crate::audit::health_after(&commit.audit, before.health),

@@ -4,7 +4,9 @@ use crate::config::PostgresConfig;
 use crate::error::explain;
 use crate::lease::longest_exchange;
 use crate::tls;
-use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime};
+use deadpool_postgres::{
+    Manager, ManagerConfig, Object, Pool, PoolError, QueueMode, RecyclingMethod, Runtime,
+};
 use futures::future::BoxFuture;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -49,6 +51,8 @@ pub(crate) fn pool(config: &PostgresConfig) -> Result<Pool, StoreError> {
     let manager = Manager::from_config(config.server.clone(), tls::connector(config)?, recycling);
     Pool::builder(manager)
         .max_size(config.connections)
+        // The connection that was used last has its statements planned and in the caches of the processor.
+        .queue_mode(QueueMode::Lifo)
         .wait_timeout(Some(WAIT))
         .create_timeout(Some(WAIT))
         .runtime(Runtime::Tokio1)

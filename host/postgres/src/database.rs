@@ -5,6 +5,7 @@ use crate::connect::{Busy, EXCHANGE, exchange_of, explain_pool, int8, no_answer,
 use crate::conversations::Conversations;
 use crate::error::{Failure, explain, failure};
 use crate::prepared_commit::{PreparedCommit, Tail};
+use crate::record_sizes::RecordSizes;
 use crate::{read, write};
 use deadpool_postgres::Pool;
 use std::collections::{HashMap, HashSet};
@@ -40,6 +41,7 @@ pub(crate) struct Database {
     /// acquired and not read yet.
     pub(crate) tails: Mutex<HashMap<Arc<str>, Option<Tail>>>,
     pub(crate) volatile: VolatileValues,
+    pub(crate) sizes: RecordSizes,
     /// The conversations that were read last.
     pub(crate) conversations: Conversations,
 }
@@ -79,28 +81,46 @@ impl Database {
         }
     }
 
-    /// Sends a commit until its result is known, with the same id each time.
+    /// Stores a commit.
     pub(crate) async fn store(
         &self,
         prepared: &PreparedCommit,
         host: Arc<str>,
     ) -> Result<CommitReceipt, CommitError> {
-        let exchange = exchange_of(prepared.rows.bytes() as u64);
         let volatile = volatile_updates(prepared.changes());
         let pending = self.volatile.lock(&prepared.commit.thread_id, volatile).await;
-        let until = Instant::now() + self.patience.max(exchange);
         let tail = self.forget_tail(prepared.commit.run_id());
-        let sender = Sender { host, begin: self.begin.clone(), shard: shard(), tail };
+        let (rests, limit) = (rests(prepared.commit.events()), self.limits.component_record_bytes);
+        let added = self.sizes.add(prepared.component_bytes(), rests, limit);
+        let sender = Sender { host, begin: self.begin.clone(), shard: shard(), added, tail };
+        let committed = self.send_commit(prepared, &sender).await;
+        match &committed {
+            Ok(_) => {
+                self.sizes.stored(sender.added, &prepared.commit.thread_id, prepared.record_bytes());
+                if let Some(pending) = pending {
+                    pending.set();
+                }
+            }
+            Err(_) => self.sizes.refused(&sender.added),
+        }
+        committed
+    }
+
+    /// Sends a commit until its result is known, with the same id each time.
+    async fn send_commit(
+        &self,
+        prepared: &PreparedCommit,
+        sender: &Sender,
+    ) -> Result<CommitReceipt, CommitError> {
+        let exchange = exchange_of(prepared.rows.bytes() as u64);
+        let until = Instant::now() + self.patience.max(exchange);
         loop {
             let client = self.client().await;
             let failed = match client {
                 Err(why) => why,
-                Ok(client) => match tokio::time::timeout(exchange, commit(client, prepared, &sender)).await {
+                Ok(client) => match tokio::time::timeout(exchange, commit(client, prepared, sender)).await {
                     Ok(Ok((committed, tail))) => {
                         self.keep_tail(prepared, tail);
-                        if let Some(pending) = pending {
-                            pending.set();
-                        }
                         return Ok(committed);
                     }
                     Ok(Err(CommitFailure::Refused(why))) => return Err(why),
@@ -241,7 +261,7 @@ impl Database {
         .await
     }
 
-    /// Returns the size of the records of a thread, and of those that a component caused, in bytes.
+    /// Reads the size of the records of a thread, and of those that a component caused, in bytes.
     pub(crate) async fn record_bytes(
         &self,
         thread_id: Option<&str>,
@@ -249,7 +269,7 @@ impl Database {
     ) -> Result<(u64, u64), StoreError> {
         let sql = "SELECT coalesce((SELECT record_bytes FROM threads WHERE id = $1), 0),
             (SELECT coalesce(sum(record_bytes), 0)::int8 FROM component_sizes WHERE component_id = $2)";
-        self.read(|client| {
+        let read = self.read(|client| {
             let ids = [thread_id, component_id].map(|id| id.map(str::to_owned));
             async move {
                 let [thread_id, component_id] = ids;
@@ -258,8 +278,13 @@ impl Database {
                 let bytes = |at| rows.first().map_or(0, |row| row.get::<_, i64>(at).cast_unsigned());
                 Ok((bytes(0), bytes(1)))
             }
-        })
-        .await
+        });
+        let (of_thread, of_component) = read.await?;
+        if let Some(id) = thread_id {
+            self.sizes.keep_thread(id, of_thread);
+        }
+        let of_component = component_id.map_or(0, |id| self.sizes.keep_component(id, of_component));
+        Ok((of_thread, of_component))
     }
 }
 

@@ -9,7 +9,7 @@ use crate::connect::{params, query, run, single};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio_postgres::Client;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -17,8 +17,9 @@ use tollgate_store::{Hint, HintSender, Hints};
 use uuid::Uuid;
 
 const CHANNEL: &str = "tollgate";
-/// How long notifications are collected after others were sent.
+/// How long notifications are collected after others were sent, at least and at most.
 const TOGETHER: Duration = Duration::from_millis(5);
+const LONG_TOGETHER: Duration = Duration::from_millis(50);
 /// How often receivers are woken to look, because a notification may have been lost.
 const LOOK: Duration = Duration::from_secs(1);
 /// How often the listening connection is checked, and made again after it broke.
@@ -222,6 +223,12 @@ async fn answers(client: &Client) -> bool {
     matches!(tokio::time::timeout(CHECK, asked).await, Ok(Ok(_)))
 }
 
+/// Returns how long notifications are collected after others, which took this long to send. They cost the server
+/// about as much as a commit, and wake all hosts: a busy server gets fewer of them.
+fn pause_after(sending: Duration) -> Duration {
+    (sending * 4).clamp(TOGETHER, LONG_TOGETHER)
+}
+
 /// Sends hints to the other hosts: the first at once, and those of the next milliseconds together.
 async fn send_all(config: PostgresConfig, mut hints: mpsc::UnboundedReceiver<Hint>, this: Notifier) {
     let mut client: Option<Client> = None;
@@ -239,17 +246,24 @@ async fn send_all(config: PostgresConfig, mut hints: mpsc::UnboundedReceiver<Hin
         }
         let Some(connected) = &client else { continue };
         let sql = "SELECT pg_notify($1, x.payload) FROM unnest($2) AS x(payload)";
-        let notifying = run(connected, sql, params![(CHANNEL, TEXT), (texts, TEXT_ARRAY)]);
+        let (notifying, began) =
+            (run(connected, sql, params![(CHANNEL, TEXT), (texts, TEXT_ARRAY)]), Instant::now());
         if !matches!(tokio::time::timeout(CHECK, notifying).await, Ok(Ok(_))) {
             client = None;
         }
-        tokio::time::sleep(TOGETHER).await;
+        tokio::time::sleep(pause_after(began.elapsed())).await;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_busy_server_gets_fewer_notifications() {
+        let [idle, busy, hung] = [1, 3, 5_000].map(|ms| pause_after(Duration::from_millis(ms)));
+        assert_eq!((idle, busy, hung), (TOGETHER, Duration::from_millis(12), LONG_TOGETHER));
+    }
 
     #[test]
     fn a_hint_is_read_as_it_was_written_and_anything_else_means_that_anything_changed() {

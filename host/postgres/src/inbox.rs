@@ -55,7 +55,7 @@ const CLAIM: &str = "SELECT o_run, o_epoch FROM claim_v1($1, $2, $3, $4) ORDER B
 /// How often a host looks at all runs without an owner.
 const LOOK_AT_ALL: Duration = Duration::from_secs(1);
 /// How much older than the oldest known run one may be that was not visible yet, by its id.
-const MARGIN_MS: u64 = 2_000;
+const MARGIN_MS: u64 = 500;
 
 /// The run from which a host begins to look for runs without an owner. While any transaction is open on
 /// the server, the index keeps an entry of every run that was queued since it began. A host that began
@@ -156,7 +156,7 @@ mod tests {
         let start = ClaimStart::default();
         assert_eq!((start.next(), start.next()), (String::new(), String::new()));
         start.found("019ac1b2-0400-7abc-8def-0123456789ab");
-        assert_eq!(start.next(), "019ac1b1-fc30-0000-0000-000000000000", "2,000 ms before");
+        assert_eq!(start.next(), "019ac1b2-020c-0000-0000-000000000000", "500 ms before");
         start.found("a-run-of-a-test");
         assert_eq!(start.next(), "");
         start.found("019ac1b2-0400-7abc-8def-0123456789ab");

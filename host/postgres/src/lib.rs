@@ -22,6 +22,7 @@ mod member;
 mod prepared_commit;
 mod read;
 mod record_audit;
+mod record_sizes;
 mod request_keys;
 mod schema;
 mod settings;

@@ -1,11 +1,10 @@
 //! A commit with its rows, as it is sent and, if its answer is lost, sent again.
 
 use std::sync::Arc;
-use tollgate_agent::SmolStr;
 use tollgate_agent::run::{Event, RunSpec, StoredEvent};
 use tollgate_agent::state::StateChange;
 use tollgate_store::rules::{CommitRows, EventRow, checksum};
-use tollgate_store::{Commit, StoreError};
+use tollgate_store::{AuditRecord, Commit, StoreError};
 use uuid::Uuid;
 
 /// The approximate size of a row besides its body, as in other stores.
@@ -73,29 +72,31 @@ impl PreparedCommit {
         Ok((events, rows))
     }
 
-    /// Returns the size of the records in bytes, in total and by the component that caused them.
-    pub(crate) fn sizes(&self, rows: &[EventRow]) -> (u64, Vec<(String, u64)>) {
+    /// Returns the size of its records in bytes.
+    pub(crate) fn record_bytes(&self) -> u64 {
+        let bodies = self.rows.events.iter().chain(&self.rows.messages).map(String::len);
+        let audit = self.commit.audit.iter().filter_map(AuditRecord::charged_bytes);
+        bodies.chain(audit).map(|length| length as u64 + ROW_BYTES).sum()
+    }
+
+    /// Returns the sizes of the records that components caused, in bytes.
+    pub(crate) fn component_bytes(&self) -> Vec<(String, u64)> {
+        let events = self.rows.events.iter().map(String::len).zip(&self.commit.charged);
+        let audit = self
+            .commit
+            .audit
+            .iter()
+            .filter_map(|record| Some((record.charged_bytes()?, &record.component_id)));
         let mut components: Vec<(String, u64)> = Vec::new();
-        let mut all = 0;
-        let mut charge = |length: usize, component: Option<&SmolStr>| {
+        for (length, component) in events.chain(audit) {
+            let Some(component) = component else { continue };
             let bytes = length as u64 + ROW_BYTES;
-            all += bytes;
-            let Some(component) = component else { return };
             match components.iter_mut().find(|(known, _)| known == component.as_str()) {
                 Some((_, sum)) => *sum += bytes,
                 None => components.push((component.to_string(), bytes)),
             }
-        };
-        let charged = self.commit.charged.iter().map(Option::as_ref).chain(std::iter::repeat(None));
-        rows.iter().zip(charged).for_each(|(row, component)| charge(row.body.len(), component));
-        for record in &self.commit.audit {
-            let Some(length) = record.charged_bytes() else { continue };
-            charge(length, record.component_id.as_ref());
         }
-        all += self.rows.messages.iter().map(|body| body.len() as u64 + ROW_BYTES).sum::<u64>();
-        // Concurrent commits lock the rows in one order.
-        components.sort();
-        (all, components)
+        components
     }
 }
 

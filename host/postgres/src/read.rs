@@ -44,35 +44,33 @@ pub(crate) async fn values(rows: Vec<Row>) -> Result<(HashMap<String, Arc<Value>
     Ok((aside(are_large, read).await?, are_large))
 }
 
-/// Reads a thread in one snapshot, so that state and conversation are consistent. Of the conversation,
+/// A thread, its conversation as it is now known, and the size of its records in bytes.
+type ThreadRow = (Thread, KnownConversation, u64);
+
+/// Reads a thread in one statement, so that state and conversation are consistent. Of the conversation,
 /// reads what this host does not know; `None` if it is not the one that this host knows.
 pub(crate) async fn thread(
     client: Busy,
     thread_id: &str,
     known: KnownConversation,
-) -> Result<Result<Option<(Thread, KnownConversation)>, StoreError>, Error> {
-    let id = || params![(thread_id.to_owned(), TEXT)];
+) -> Result<Result<Option<ThreadRow>, StoreError>, Error> {
     // The last known message is read again, to compare it.
     let from = int8(known.messages.len().saturating_sub(1) as u64);
-    let sql = "SELECT body FROM messages WHERE thread = $1 AND position >= $2 ORDER BY position";
-    let (begun, row, messages, values, ended) = futures::join!(
-        client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"),
-        query(&client, "SELECT revision FROM threads WHERE id = $1", id()),
-        query(&client, sql, params![(thread_id.to_owned(), TEXT), (from, INT8)]),
-        query(&client, "SELECT key, value FROM state WHERE thread = $1 ORDER BY key", id()),
-        client.batch_execute("COMMIT")
-    );
-    begun?;
-    let (row, messages, values) = (row?, messages?, values?);
-    ended?;
+    let sql = "SELECT o_revision, o_key, o_text, o_record_bytes FROM thread_v1($1, $2)";
+    let rows = query(&client, sql, params![(thread_id.to_owned(), TEXT), (from, INT8)]).await?;
     client.finish();
-    let are_large = are_large(messages.iter().chain(&values));
-    let read = move || -> Result<Option<(Thread, KnownConversation)>, StoreError> {
-        let mut bodies = messages.iter().map(|row| row.get::<_, &str>(0)).peekable();
+    let are_large = are_large(&rows);
+    let read = move || -> Result<Option<ThreadRow>, StoreError> {
+        // The row of the thread, its messages, and the values of its state, in this order.
+        let found = rows.first().and_then(|row| Some((row.get::<_, Option<i64>>(0)?, row.get::<_, i64>(3))));
+        let rows = rows.get(usize::from(found.is_some())..).unwrap_or_default();
+        let (messages, values) =
+            rows.split_at(rows.partition_point(|row| row.get::<_, Option<&str>>(1).is_none()));
+        let mut bodies = messages.iter().map(|row| row.get::<_, &str>(2)).peekable();
         if !known.messages.is_empty() && bodies.next() != Some(&*known.last) {
             return Ok(None);
         }
-        let Some(row) = row.first() else { return Ok(Some(Default::default())) };
+        let Some((revision, record_bytes)) = found else { return Ok(Some(Default::default())) };
         let mut known = known;
         if bodies.peek().is_some() {
             let all = Arc::make_mut(&mut known.messages);
@@ -84,11 +82,11 @@ pub(crate) async fn thread(
         }
         let values: Vec<(String, Value)> = values
             .iter()
-            .map(|row| Ok((row.get(0), parse("value", row.get(1))?)))
+            .map(|row| Ok((row.get(1), parse("value", row.get(2))?)))
             .collect::<Result<_, StoreError>>()?;
-        let revision = row.get::<_, i64>(0).cast_unsigned();
         let messages = Arc::clone(&known.messages);
-        Ok(Some((Thread { messages, state: State::restored(revision, values) }, known)))
+        let state = State::restored(revision.cast_unsigned(), values);
+        Ok(Some((Thread { messages, state }, known, record_bytes.cast_unsigned())))
     };
     Ok(aside(are_large, read).await)
 }
@@ -161,11 +159,7 @@ struct FoundRows {
 async fn rows(client: &Busy, run_id: &str, after: u64, limit: PageLimit) -> Result<FoundRows, Error> {
     // One statement, so that a run that grows meanwhile is seen at one moment. The event before the
     // first requested one has the checksum to continue from. Bodies beyond the limit are not read.
-    let sql = "SELECT r.events, e.number, e.at_ms, CASE WHEN e.number = $2 THEN ''
-                WHEN e.size <= $4 OR e.number - 1 = $2 THEN e.body END, e.checksum
-        FROM runs r LEFT JOIN (SELECT *, sum(octet_length(body)) FILTER (WHERE number > $2) OVER (ORDER BY number)
-                AS size FROM events WHERE run = $1 AND number BETWEEN $2 AND $3) e ON e.run = r.id
-        WHERE r.id = $1 ORDER BY e.number";
+    let sql = "SELECT o_last, o_number, o_at_ms, o_body, o_checksum FROM events_v1($1, $2, $3, $4)";
     let until = i64::try_from(limit.events).ok().and_then(|most| int8(after).checked_add(most));
     let until = until.unwrap_or(i64::MAX);
     let bytes = int8(limit.bytes);

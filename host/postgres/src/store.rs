@@ -10,6 +10,7 @@ use crate::hints::HintExchange;
 use crate::inbox::ClaimStart;
 use crate::member::{self, HostDescription, HostRow, Member};
 use crate::prepared_commit::PreparedCommit;
+use crate::record_sizes::RecordSizes;
 use crate::schema::{self, MigrationReport, SchemaState};
 use crate::settings::check_copied;
 use crate::turns::{self, Turn};
@@ -73,6 +74,7 @@ impl PostgresStore {
             kept: Mutex::default(),
             tails: Mutex::default(),
             volatile: VolatileValues::default(),
+            sizes: RecordSizes::default(),
             conversations: Conversations::default(),
         });
         let claim_start = Arc::<ClaimStart>::default();
@@ -319,7 +321,10 @@ impl RunStore for PostgresStore {
         if thread_id.is_none() && component_id.is_none() {
             return Ok(());
         }
-        let (of_thread, of_component) = self.database.record_bytes(thread_id, component_id).await?;
+        let (of_thread, of_component) = match self.database.sizes.known(thread_id, component_id) {
+            Some(known) => known,
+            None => self.database.record_bytes(thread_id, component_id).await?,
+        };
         let limits = &self.database.limits;
         component_id.map_or(Ok(()), |id| limits.check_component(id, of_component))?;
         thread_id.map_or(Ok(()), |id| limits.check_thread(id, of_thread))
@@ -343,8 +348,9 @@ impl StateStore for PostgresStore {
                 .read(|client| read::thread(client, thread_id, KnownConversation::default()))
                 .await??;
         }
-        let (mut thread, known) = read.unwrap_or_default();
+        let (mut thread, known, bytes) = read.unwrap_or_default();
         conversations.keep(thread_id, known);
+        self.database.sizes.keep_thread(thread_id, bytes);
         self.database.volatile.recall(thread_id, &KeyFilter::All, &mut thread.state).await;
         Ok(thread)
     }

@@ -1,5 +1,5 @@
-//! The rows of a commit: a function of the database for those that every commit may have, and the
-//! statements beside it.
+//! The rows of a commit: functions of the database for the row of a run that begins and for the rows that every
+//! commit may have, and the statements beside them.
 
 use crate::connect::{Busy, Params, params, query, run};
 use crate::error::violates;
@@ -7,7 +7,7 @@ use crate::prepared_commit::PreparedCommit;
 use futures::future::BoxFuture;
 use tokio_postgres::Error;
 use tollgate_agent::health::Sign;
-use tollgate_agent::run::{Event, StoredEvent};
+use tollgate_agent::run::{Event, RunSpec, StoredEvent};
 use tollgate_store::ToolHealth;
 use tollgate_store::rules::{EventRow, label, last_call_failed, status_after};
 
@@ -19,6 +19,8 @@ pub(crate) struct WrittenRows<'a> {
     pub(crate) moved: u64,
     pub(crate) host: &'a str,
     pub(crate) shard: i16,
+    /// The sizes that are added to those of components.
+    pub(crate) sizes: &'a [(String, u64)],
     /// Whether the thread has a row.
     pub(crate) has_thread: bool,
     /// The values of the keys that the commit writes.
@@ -52,6 +54,15 @@ impl<'a> Batch<'a> {
 const COMMIT: &str = "SELECT commit_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, \
     $18, $19, $20, $21, $22, $23, $24)";
 
+/// Calls the function of the database that adds the row of a run and, if it is missing, that of its thread. The
+/// thread is locked before the run, as by every commit.
+const BEGIN: &str = "SELECT begin_v1($1, $2, $3, $4, $5, $6, $7, $8)";
+
+/// Calls [`BEGIN`], and then [`COMMIT`], in one transaction.
+const BEGIN_AND_COMMIT: &str = "SELECT CASE WHEN begin_v1($25, $26, $27, $28, $29, $30, $31, $32) THEN \
+    commit_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, \
+    $23, $24) END";
+
 /// Writes the rows and commits. The thread and the run are locked.
 pub(crate) async fn write(client: &Busy, written: WrittenRows<'_>) -> Result<(), Error> {
     let commit = &written.prepared.commit;
@@ -60,7 +71,9 @@ pub(crate) async fn write(client: &Busy, written: WrittenRows<'_>) -> Result<(),
         let sql = "INSERT INTO threads (id) VALUES ($1) ON CONFLICT DO NOTHING";
         batch.push(sql, params![(commit.thread_id.to_string(), TEXT)]);
     }
-    push_run(&mut batch, &written);
+    if let Some(spec) = written.prepared.begins() {
+        batch.push(BEGIN, run_row(&written, spec));
+    }
     // The health of its tools is known.
     batch.push(COMMIT, call(&written, Vec::new()));
     push_state(&mut batch, &written);
@@ -82,24 +95,18 @@ pub(crate) fn is_independent(prepared: &PreparedCommit) -> bool {
     is_independent_of_health && prepared.changes().next().is_none()
 }
 
-/// Writes the first events of a run in one exchange. Returns `false`, and writes nothing, if there is
-/// such a run already.
+/// Writes the first events of a run in a transaction of one statement. Returns `false`, and writes nothing, if
+/// there is such a run already.
 pub(crate) async fn begin_at_once(
     client: &Busy,
     written: WrittenRows<'_>,
-    begin: &str,
+    spec: &RunSpec,
 ) -> Result<bool, Error> {
-    let thread = || params![(written.prepared.commit.thread_id.to_string(), TEXT)];
-    let mut batch = Batch { client, sent: Vec::with_capacity(6) };
-    batch.sent.push(Box::pin(async move { client.batch_execute(begin).await.map(|()| 0) }));
-    batch.push("INSERT INTO threads (id) VALUES ($1) ON CONFLICT DO NOTHING", thread());
-    // Every commit locks the thread before the run.
-    batch.push("SELECT FROM threads WHERE id = $1 FOR UPDATE", thread());
-    push_run(&mut batch, &written);
-    batch.push(COMMIT, call(&written, Vec::new()));
-    match batch.commit().await {
+    let mut values = call(&written, Vec::new());
+    values.extend(run_row(&written, spec));
+    match run(client, BEGIN_AND_COMMIT, values).await {
         Err(why) if violates(&why, "runs_pkey") => Ok(false),
-        done => done.map(|()| true),
+        done => done.map(|_| true),
     }
 }
 
@@ -111,29 +118,20 @@ pub(crate) async fn write_at_once(client: &Busy, written: WrittenRows<'_>) -> Re
     Ok(rows.first().is_some_and(|row| row.get(0)))
 }
 
-/// Adds the row of a run that begins, as it is before its first events. It has its owner already: then the
-/// server does not have to write the indexes again when the events are added.
-fn push_run(batch: &mut Batch<'_>, written: &WrittenRows<'_>) {
+/// Returns the parameters of [`BEGIN`].
+fn run_row(written: &WrittenRows<'_>, spec: &RunSpec) -> Params {
     let commit = &written.prepared.commit;
-    let Some(spec) = written.prepared.begins() else { return };
     let (kind, title) = label(spec);
-    let sql =
-        "INSERT INTO runs (id, thread, agent, kind, title, status, epoch, events, last_commit, last_moved,
-            started_at_ms, updated_at_ms, owner)
-        VALUES ($1, $2, $3, $4, $5, 'running', $6, 0, '', 0, $7, $7, $8)";
-    batch.push(
-        sql,
-        params![
-            (commit.run_id().to_string(), TEXT),
-            (commit.thread_id.to_string(), TEXT),
-            (spec.identity.agent_id.to_string(), TEXT),
-            (kind, TEXT),
-            (title, TEXT),
-            (commit.epoch.cast_signed(), INT8),
-            (commit.at_ms().cast_signed(), INT8),
-            ((!commit.queued).then(|| written.host.to_owned()), TEXT),
-        ],
-    );
+    params![
+        (commit.run_id().to_string(), TEXT),
+        (commit.thread_id.to_string(), TEXT),
+        (spec.identity.agent_id.to_string(), TEXT),
+        (kind, TEXT),
+        (title, TEXT),
+        (commit.epoch.cast_signed(), INT8),
+        (commit.at_ms().cast_signed(), INT8),
+        ((!commit.queued).then(|| written.host.to_owned()), TEXT),
+    ]
 }
 
 /// Returns the parameters of [`COMMIT`].
@@ -149,9 +147,8 @@ fn call(written: &WrittenRows<'_>, healthy: Vec<String>) -> Params {
     let sums: Vec<Option<Vec<u8>>> = written.rows.iter().map(|row| row.checksum.clone()).collect();
     let mut changes = written.events.iter().filter_map(|numbered| numbered.event.change());
     let revision = changes.next_back().map(|change| change.revision.cast_signed());
-    let (all, components) = prepared.sizes(written.rows);
     let (ids, bytes): (Vec<String>, Vec<i64>) =
-        components.into_iter().map(|(id, bytes)| (id, bytes.cast_signed())).unzip();
+        written.sizes.iter().map(|(id, bytes)| (id.clone(), bytes.cast_signed())).unzip();
     let digests: Vec<String> = commit.components.iter().map(|file| file.digest.to_string()).collect();
     let audit: Vec<Option<String>> = commit.audit.iter().flat_map(crate::audit::fields).collect();
     let carried_out: Vec<String> = commit.carries_out.iter().map(ToString::to_string).collect();
@@ -172,7 +169,7 @@ fn call(written: &WrittenRows<'_>, healthy: Vec<String>) -> Params {
         (sums, BYTEA_ARRAY),
         (revision, INT8),
         (prepared.rows.messages.clone(), TEXT_ARRAY),
-        (all.cast_signed(), INT8),
+        (prepared.record_bytes().cast_signed(), INT8),
         (written.shard, INT2),
         (ids, TEXT_ARRAY),
         (bytes, INT8_ARRAY),

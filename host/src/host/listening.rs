@@ -3,7 +3,7 @@
 use super::follower::REPLAYED;
 use super::{Host, HostError};
 use crate::run::{EventStream, RunError};
-use crate::store::{CommitError, EventPage, PageLimit};
+use crate::store::{CommitError, EventPage, Hints, PageLimit};
 use crate::stream::{Hub, PATIENCE, Publisher};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -116,25 +116,28 @@ impl Host {
         after: u64,
         listening: Option<EventStream>,
     ) -> Result<EventStream, HostError> {
-        let mut record = self.inner.services.store.events(run_id, after).await?;
-        let found = match listening {
-            Some(_) => None,
-            None => self.summary(run_id).await?,
-        };
-        // Another host drives the run, or may claim it soon.
-        let is_open = found.as_ref().is_some_and(|run| run.is_driven || run.queued);
-        let last = record.last().map_or(after, |event| event.number);
-        if !is_open && found.as_ref().is_some_and(|run| run.events > last) {
-            // It has come to rest since its record was read.
-            record.extend(self.inner.services.store.events(run_id, last).await?);
-        }
-        let record: Vec<_> = record.into_iter().map(|event| self.inner.bus.visible().of(event)).collect();
         match listening {
-            Some(stream) => Ok(stream.behind(record, after)),
-            None if is_open => Ok(self.tail(run_id, record, after)),
-            None if found.is_some() => Ok(EventStream::of_record(record)),
-            None => Err(HostError::UnknownRun(run_id.to_owned())),
+            Some(stream) => Ok(stream.behind(self.record(run_id, after).await?, after)),
+            None => self.follow_stored(run_id, after).await,
         }
+    }
+
+    /// Follows a run that this host does not drive.
+    async fn follow_stored(&self, run_id: &str, after: u64) -> Result<EventStream, HostError> {
+        // Events that are stored from now on are hinted at.
+        let hints = self.inner.services.store.watch();
+        let mut record = self.record(run_id, after).await?;
+        let found = self.summary(run_id).await?.ok_or_else(|| HostError::UnknownRun(run_id.to_owned()))?;
+        let last = record.last().map_or(after, |event| event.number);
+        // Another host drives the run, or may claim it soon.
+        if found.is_driven || found.queued {
+            return Ok(self.tail(run_id, record, after, (hints, found.events != last)));
+        }
+        if found.events > last {
+            // It has come to rest since its record was read.
+            record.extend(self.record(run_id, last).await?);
+        }
+        Ok(EventStream::of_record(record))
     }
 
     /// Returns the stored events of a run after the one with this number (0 for all), as clients
@@ -185,15 +188,23 @@ impl Host {
     }
 
     /// Returns these events and those that are stored later, until the run rests or no client is
-    /// left.
-    fn tail(&self, run_id: &str, record: Vec<Arc<StoredEvent>>, after: u64) -> EventStream {
+    /// left. The hints are older than these events; `has_changed` if the run has others by now.
+    fn tail(
+        &self,
+        run_id: &str,
+        record: Vec<Arc<StoredEvent>>,
+        after: u64,
+        (mut hints, has_changed): (Hints, bool),
+    ) -> EventStream {
         let hub = Hub::new(Arc::from(run_id), false, CancellationToken::new());
         let mut last = record.last().map_or(after, |event| event.number);
         let stream = hub.listen().behind(record, after);
         let (host, run_id) = (self.clone(), Arc::<str>::from(run_id));
         tokio::spawn(async move {
-            let mut hints = host.inner.services.store.watch();
             let mut alone_since: Option<Instant> = None;
+            if !has_changed {
+                until_hinted(&mut hints, &run_id).await;
+            }
             while hub.has_clients() {
                 // If the store cannot be read now, the next look reads it.
                 let EventPage { events, has_more } =
@@ -220,8 +231,7 @@ impl Host {
                         break;
                     }
                 }
-                let hinted = async { while !hints.next().await.is_about(&run_id) {} };
-                let _ = tokio::time::timeout(POLL_INTERVAL, hinted).await;
+                until_hinted(&mut hints, &run_id).await;
             }
             hub.close();
         });
@@ -296,6 +306,12 @@ impl Drop for HubGuard {
     fn drop(&mut self) {
         self.0.close();
     }
+}
+
+/// Waits until a run may have changed, or a look at it is due.
+async fn until_hinted(hints: &mut Hints, run_id: &str) {
+    let hinted = async { while !hints.next().await.is_about(run_id) {} };
+    let _ = tokio::time::timeout(POLL_INTERVAL, hinted).await;
 }
 
 #[cfg(test)]

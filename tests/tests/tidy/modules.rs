@@ -196,6 +196,7 @@ const ORDERS: &[Order] = &[
             "connect",
             "settings",
             "audit",
+            "record_sizes",
             "prepared_commit",
             "write",
             "conversations",

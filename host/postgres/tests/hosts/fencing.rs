@@ -230,6 +230,31 @@ async fn a_commit_that_an_administrator_cancels_is_sent_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_commit_that_waits_while_another_host_takes_over_its_run_is_fenced() {
+    let database = cluster().database().await;
+    let store = PostgresStore::connect(database.config()).await.unwrap();
+    store.commit(commit("r", 1, 0, vec![started("r", prompt())])).await.unwrap();
+    let (takes, behind) = (database.client().await, database.client().await);
+    let sql = "SELECT record_bytes + revision + messages + (SELECT count(*) FROM events) FROM threads";
+    let rows = async || behind.query_one(sql, &[]).await.unwrap().get::<_, i64>(0);
+    let before = rows().await;
+    takes.batch_execute("BEGIN; UPDATE runs SET epoch = 2").await.unwrap();
+    let taking = async {
+        // It has found the run as its host knows it, and changed the row of the thread.
+        let sql = "SELECT count(*) FROM pg_stat_activity
+            WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        until("the commit", async || {
+            (behind.query_one(sql, &[]).await.unwrap().get::<_, i64>(0) > 0).then_some(())
+        })
+        .await;
+        takes.batch_execute("COMMIT").await.unwrap();
+    };
+    let (refused, ()) = tokio::join!(store.commit(commit("r", 1, 1, vec![step(1)])), taking);
+    assert!(matches!(refused, Err(CommitError::Fenced)), "{refused:?}");
+    assert_eq!(rows().await, before, "nothing was written");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_connection_that_breaks_or_stands_still_delays_a_commit_and_loses_nothing() {
     let database = cluster().database().await;
     let proxy = Proxy::start(cluster().socket()).await;

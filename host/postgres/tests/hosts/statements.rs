@@ -20,11 +20,14 @@ async fn queue(store: &PostgresStore, run: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_commit_is_one_statement_and_so_is_a_claim_of_many_runs() {
+async fn a_commit_is_one_statement_and_so_are_a_claim_of_many_runs_and_reading_a_thread() {
     let database = cluster().database().await;
     database.count_statements().await;
     let store = PostgresStore::connect(database.config()).await.unwrap();
+    store.admit(None, None).await.unwrap();
+    let before = database.statements_on_records().await;
     store.commit(on("r", 0, started("r", prompt()))).await.unwrap();
+    assert_eq!(database.statements_on_records().await - before, 1, "the first one");
     let before = database.statements_on_records().await;
     for number in 1..=20 {
         store.commit(on("r", number, step(1))).await.unwrap();
@@ -43,6 +46,9 @@ async fn a_commit_is_one_statement_and_so_is_a_claim_of_many_runs() {
     let mut next = on("q07", 1, step(1));
     next.epoch = claimed[7].epoch;
     store.commit(next).await.unwrap();
+    assert_eq!(database.statements_on_records().await - before, 1);
+    let before = database.statements_on_records().await;
+    store.thread("r").await.unwrap();
     assert_eq!(database.statements_on_records().await - before, 1);
     assert!(store.record("q07").await.unwrap().damage.is_none());
 }
