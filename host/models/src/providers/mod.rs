@@ -22,7 +22,7 @@ use genai::chat::{ChatOptions, ChatStreamEvent, ContentPart, StopReason, StreamE
 use genai::resolver::{AuthData, Endpoint};
 use genai::{ModelIden, ServiceTarget};
 use logs::without_logs;
-use reader::{abandon, next_line, reader};
+use reader::{abandon, next_line, note_status, reader};
 use reqwest::{Url, retry};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
