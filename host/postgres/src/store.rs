@@ -347,16 +347,15 @@ impl StateStore for PostgresStore {
     }
 
     async fn thread_within(&self, thread_id: &str, max_bytes: u64) -> Result<ThreadRead, StoreError> {
-        let conversations = &self.database.conversations;
-        let mut known = conversations.get(thread_id);
+        let database = &self.database;
+        let mut known = database.conversations.get(thread_id);
         loop {
-            let reading =
-                self.database.read(|client| read::thread(client, thread_id, known.clone(), max_bytes));
+            let reading = database.read(|client| read::thread(client, thread_id, known.clone(), max_bytes));
             match reading.await?? {
                 FoundThread::Read(mut thread, known, bytes) => {
-                    conversations.keep(thread_id, known);
-                    self.database.sizes.keep_thread(thread_id, bytes);
-                    self.database.volatile.recall(thread_id, &KeyFilter::All, &mut thread.state).await;
+                    database.conversations.keep(thread_id, known);
+                    database.sizes.keep_thread(thread_id, bytes);
+                    database.volatile.recall(thread_id, &KeyFilter::All, &mut thread.state).await;
                     return Ok(ThreadRead::Thread(thread));
                 }
                 FoundThread::Larger(size) => return Ok(ThreadRead::Larger(size)),
