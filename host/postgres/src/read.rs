@@ -44,51 +44,69 @@ pub(crate) async fn values(rows: Vec<Row>) -> Result<(HashMap<String, Arc<Value>
     Ok((aside(are_large, read).await?, are_large))
 }
 
-/// A thread, its conversation as it is now known, and the size of its records in bytes.
-type ThreadRow = (Thread, KnownConversation, u64);
+/// A thread as it was found.
+pub(crate) enum FoundThread {
+    /// The thread, its conversation as it is now known, and the size of its records in bytes.
+    Read(Thread, KnownConversation, u64),
+    /// Reading it takes more text than the limit.
+    Larger(ThreadSize),
+    /// The conversation is not the one that this host knows.
+    Other,
+}
 
-/// Reads a thread in one statement, so that state and conversation are consistent. Of the conversation,
-/// reads what this host does not know; `None` if it is not the one that this host knows.
+/// Reads a thread in one statement, so that state and conversation are consistent, unless that takes more
+/// text than `max_bytes`. Of the conversation, reads what this host does not know.
 pub(crate) async fn thread(
     client: Busy,
     thread_id: &str,
     known: KnownConversation,
-) -> Result<Result<Option<ThreadRow>, StoreError>, Error> {
+    max_bytes: u64,
+) -> Result<Result<FoundThread, StoreError>, Error> {
     // The last known message is read again, to compare it.
     let from = int8(known.messages.len().saturating_sub(1) as u64);
-    let sql = "SELECT o_revision, o_key, o_text, o_record_bytes FROM thread_v1($1, $2)";
-    let rows = query(&client, sql, params![(thread_id.to_owned(), TEXT), (from, INT8)]).await?;
+    let sql = "SELECT o_revision, o_key, o_text, o_record_bytes, o_state_bytes, o_message_bytes
+        FROM thread_v1($1, $2, $3)";
+    let row = params![(thread_id.to_owned(), TEXT), (from, INT8), (int8(max_bytes), INT8)];
+    let rows = query(&client, sql, row).await?;
     client.finish();
     let are_large = are_large(&rows);
-    let read = move || -> Result<Option<ThreadRow>, StoreError> {
-        // The row of the thread, its messages, and the values of its state, in this order.
-        let found = rows.first().and_then(|row| Some((row.get::<_, Option<i64>>(0)?, row.get::<_, i64>(3))));
-        let rows = rows.get(usize::from(found.is_some())..).unwrap_or_default();
-        let (messages, values) =
-            rows.split_at(rows.partition_point(|row| row.get::<_, Option<&str>>(1).is_none()));
-        let mut bodies = messages.iter().map(|row| row.get::<_, &str>(2)).peekable();
-        if !known.messages.is_empty() && bodies.next() != Some(&*known.last) {
-            return Ok(None);
-        }
-        let Some((revision, record_bytes)) = found else { return Ok(Some(Default::default())) };
-        let mut known = known;
-        if bodies.peek().is_some() {
-            let all = Arc::make_mut(&mut known.messages);
-            for body in bodies {
-                all.push(parse("message", body)?);
-                known.bytes += body.len();
-                known.last = Arc::from(body);
-            }
-        }
-        let values: Vec<(String, Value)> = values
-            .iter()
-            .map(|row| Ok((row.get(1), parse("value", row.get(2))?)))
-            .collect::<Result<_, StoreError>>()?;
-        let messages = Arc::clone(&known.messages);
-        let state = State::restored(revision.cast_unsigned(), values);
-        Ok(Some((Thread { messages, state }, known, record_bytes.cast_unsigned())))
+    Ok(aside(are_large, move || found_thread(&rows, known, max_bytes)).await)
+}
+
+/// Reads the rows of a thread: its own, its messages, and the values of its state, in this order.
+fn found_thread(rows: &[Row], known: KnownConversation, max_bytes: u64) -> Result<FoundThread, StoreError> {
+    let Some((first, rows)) = rows.split_first() else {
+        let is_new = known.messages.is_empty();
+        let none = FoundThread::Read(Thread::default(), KnownConversation::default(), 0);
+        return Ok(if is_new { none } else { FoundThread::Other });
     };
-    Ok(aside(are_large, read).await)
+    let number = |at: usize| first.get::<_, i64>(at).cast_unsigned();
+    let size = ThreadSize { state_bytes: number(4), message_bytes: number(5) };
+    if size.state_bytes + size.message_bytes > max_bytes {
+        return Ok(FoundThread::Larger(size));
+    }
+    let (messages, values) =
+        rows.split_at(rows.partition_point(|row| row.get::<_, Option<&str>>(1).is_none()));
+    let mut bodies = messages.iter().map(|row| row.get::<_, &str>(2)).peekable();
+    if !known.messages.is_empty() && bodies.next() != Some(&*known.last) {
+        return Ok(FoundThread::Other);
+    }
+    let mut known = known;
+    if bodies.peek().is_some() {
+        let all = Arc::make_mut(&mut known.messages);
+        for body in bodies {
+            all.push(parse("message", body)?);
+            known.bytes += body.len();
+            known.last = Arc::from(body);
+        }
+    }
+    let values: Vec<(String, Value)> = values
+        .iter()
+        .map(|row| Ok((row.get(1), parse("value", row.get(2))?)))
+        .collect::<Result<_, StoreError>>()?;
+    let messages = Arc::clone(&known.messages);
+    let state = State::restored(number(0), values);
+    Ok(FoundThread::Read(Thread { messages, state }, known, number(3)))
 }
 
 /// Returns how much text [`thread`] reads if this host knows this many messages.

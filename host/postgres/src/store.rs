@@ -10,6 +10,7 @@ use crate::hints::HintExchange;
 use crate::inbox::ClaimStart;
 use crate::member::{self, HostDescription, HostRow, Member};
 use crate::prepared_commit::PreparedCommit;
+use crate::read::FoundThread;
 use crate::record_sizes::RecordSizes;
 use crate::schema::{self, MigrationReport, SchemaState};
 use crate::settings::check_copied;
@@ -28,8 +29,8 @@ use tollgate_store::rules::{CommitRows, aside, serialize, spec_of};
 use tollgate_store::{
     AuditFilter, AuditRecord, AuditStore, ClaimedRun, Commit, CommitError, CommitReceipt, ComponentStore,
     CoordinationStore, DamagedRun, EventPage, Hint, Hints, KeyFilter, PageLimit, QueueTurn, Record,
-    RunCommand, RunFilter, RunStore, RunSummary, SentCommand, StateRead, StateStore, StoreError, ThreadSize,
-    ToolHealth, VerifyReport, VolatileValues,
+    RunCommand, RunFilter, RunStore, RunSummary, SentCommand, StateRead, StateStore, StoreError, ThreadRead,
+    ThreadSize, ToolHealth, VerifyReport, VolatileValues,
 };
 use uuid::Uuid;
 
@@ -339,20 +340,28 @@ impl RunStore for PostgresStore {
 #[async_trait]
 impl StateStore for PostgresStore {
     async fn thread(&self, thread_id: &str) -> Result<Thread, StoreError> {
-        let conversations = &self.database.conversations;
-        let known = conversations.get(thread_id);
-        let mut read = self.database.read(|client| read::thread(client, thread_id, known.clone())).await??;
-        if read.is_none() {
-            read = self
-                .database
-                .read(|client| read::thread(client, thread_id, KnownConversation::default()))
-                .await??;
+        match self.thread_within(thread_id, u64::MAX).await? {
+            ThreadRead::Thread(thread) => Ok(thread),
+            ThreadRead::Larger(_) => Err(StoreError::other("the thread is larger than any limit")),
         }
-        let (mut thread, known, bytes) = read.unwrap_or_default();
-        conversations.keep(thread_id, known);
-        self.database.sizes.keep_thread(thread_id, bytes);
-        self.database.volatile.recall(thread_id, &KeyFilter::All, &mut thread.state).await;
-        Ok(thread)
+    }
+
+    async fn thread_within(&self, thread_id: &str, max_bytes: u64) -> Result<ThreadRead, StoreError> {
+        let database = &self.database;
+        let mut known = database.conversations.get(thread_id);
+        loop {
+            let reading = database.read(|client| read::thread(client, thread_id, known.clone(), max_bytes));
+            match reading.await?? {
+                FoundThread::Read(mut thread, known, bytes) => {
+                    database.conversations.keep(thread_id, known);
+                    database.sizes.keep_thread(thread_id, bytes);
+                    database.volatile.recall(thread_id, &KeyFilter::All, &mut thread.state).await;
+                    return Ok(ThreadRead::Thread(thread));
+                }
+                FoundThread::Larger(size) => return Ok(ThreadRead::Larger(size)),
+                FoundThread::Other => known = KnownConversation::default(),
+            }
+        }
     }
 
     async fn thread_size(&self, thread_id: &str) -> Result<ThreadSize, StoreError> {

@@ -1,7 +1,7 @@
 //! Reading threads and records: the memory is reserved first, and a direct call reads only what it needs.
 
 use super::{Host, HostError};
-use crate::store::{KeyFilter, StateRead, ThreadSize};
+use crate::store::{KeyFilter, StateRead, ThreadRead, ThreadSize};
 use crate::tools::Toolbox;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -41,7 +41,16 @@ impl Host {
     /// # Errors
     /// The store cannot be read, there is no memory for the thread, or its conversation is too long.
     pub(super) async fn thread_of_run(&self, thread_id: &str) -> Result<ReadThread, HostError> {
-        let size = self.inner.services.store.thread_size(thread_id).await?;
+        let size = loop {
+            match self.inner.services.store.thread_within(thread_id, SMALL_BYTES).await? {
+                ThreadRead::Larger(size) => break size,
+                ThreadRead::Thread(thread) => {
+                    if let Some(thread) = self.fitting(thread_id, thread).await? {
+                        return Ok(ReadThread { thread, memory: None });
+                    }
+                }
+            }
+        };
         let memory = match self.memory_of_thread(size) {
             None => None,
             Some(needed) => {

@@ -4,7 +4,8 @@ use super::instruments::{Fact, Instruments};
 use crate::store::{
     AuditFilter, AuditRecord, AuditStore, ClaimedRun, Commit, CommitError, CommitReceipt, ComponentStore,
     CoordinationStore, EventPage, Hints, KeyFilter, PageLimit, QueueTurn, Record, RunCommand, RunFilter,
-    RunStore, RunSummary, SentCommand, StateRead, StateStore, Store, StoreError, ThreadSize, ToolHealth,
+    RunStore, RunSummary, SentCommand, StateRead, StateStore, Store, StoreError, ThreadRead, ThreadSize,
+    ToolHealth,
 };
 use async_trait::async_trait;
 use std::sync::Arc;
@@ -78,6 +79,10 @@ impl StateStore for ObservedStore {
 
     async fn thread_size(&self, thread_id: &str) -> Result<ThreadSize, StoreError> {
         self.store.thread_size(thread_id).await
+    }
+
+    async fn thread_within(&self, thread_id: &str, max_bytes: u64) -> Result<ThreadRead, StoreError> {
+        self.store.thread_within(thread_id, max_bytes).await
     }
 
     async fn state(

@@ -61,7 +61,7 @@ pub use runs::{
     short_id,
 };
 pub use state_store::{
-    KeyFilter, MAX_CHANGES_BYTES, StateRead, StateStore, ThreadSize, restore_state, whole_state,
+    KeyFilter, MAX_CHANGES_BYTES, StateRead, StateStore, ThreadRead, ThreadSize, restore_state, whole_state,
 };
 pub use upkeep::{BlockingRun, CopySource, DamagedRun, PruneOptions, PruneReport, VerifyReport};
 pub use volatile::{PendingValues, VolatileValues, volatile_updates};

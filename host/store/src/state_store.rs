@@ -63,6 +63,15 @@ pub struct ThreadSize {
     pub message_bytes: u64,
 }
 
+/// A thread, unless it is too large.
+#[derive(Debug, Clone)]
+pub enum ThreadRead {
+    /// The thread.
+    Thread(Thread),
+    /// Reading it takes more text than the limit: this much.
+    Larger(ThreadSize),
+}
+
 /// The state and the conversation of threads. [Commits](super::RunStore::commit) write them too.
 #[async_trait]
 pub trait StateStore: Send + Sync {
@@ -77,6 +86,19 @@ pub trait StateStore: Send + Sync {
     /// # Errors
     /// The store cannot be read.
     async fn thread_size(&self, thread_id: &str) -> Result<ThreadSize, StoreError>;
+
+    /// Returns the current thread, unless reading it takes more than `max_bytes` of text. A store that
+    /// is reached over a network does this in one exchange.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    async fn thread_within(&self, thread_id: &str, max_bytes: u64) -> Result<ThreadRead, StoreError> {
+        let size = self.thread_size(thread_id).await?;
+        match size.state_bytes + size.message_bytes > max_bytes {
+            true => Ok(ThreadRead::Larger(size)),
+            false => self.thread(thread_id).await.map(ThreadRead::Thread),
+        }
+    }
 
     /// Returns the state of a thread without its conversation: the wanted keys, and others if that
     /// takes no more memory. Reads nothing if the text of the wanted keys is longer than

@@ -95,18 +95,32 @@ BEGIN
 END
 $$;
 
--- Reads a thread: first a row with its revision and the size of its records, then its messages from `a_from` on, then the values of its state.
--- `STABLE` functions see one snapshot.
-CREATE FUNCTION thread_v1(a_thread text, a_from bigint)
-RETURNS TABLE (o_revision bigint, o_key text, o_text text, o_record_bytes bigint) LANGUAGE plpgsql STABLE
+-- Reads a thread: first a row with its revision, the size of its records, and the sizes of its values and of its
+-- messages from `a_from` on. Unless these are more than `a_max_bytes` together, the messages and then the values
+-- follow. `STABLE` functions see one snapshot.
+CREATE FUNCTION thread_v1(a_thread text, a_from bigint, a_max_bytes bigint)
+RETURNS TABLE (o_revision bigint, o_key text, o_text text, o_record_bytes bigint, o_state_bytes bigint,
+    o_message_bytes bigint) LANGUAGE plpgsql STABLE
 SET enable_seqscan = off
 SET plan_cache_mode = force_generic_plan
 AS $$
 BEGIN
-    RETURN QUERY SELECT t.revision, NULL, NULL, t.record_bytes FROM threads t WHERE t.id = a_thread;
-    RETURN QUERY SELECT NULL::bigint, NULL, m.body, NULL::bigint FROM messages m
+    SELECT t.revision, t.record_bytes,
+            (SELECT coalesce(sum(octet_length(s.value)), 0) FROM state s WHERE s.thread = a_thread),
+            (SELECT coalesce(sum(octet_length(m.body)), 0) FROM messages m
+                WHERE m.thread = a_thread AND m.position >= a_from)
+        INTO o_revision, o_record_bytes, o_state_bytes, o_message_bytes FROM threads t WHERE t.id = a_thread;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    RETURN NEXT;
+    IF o_state_bytes + o_message_bytes > a_max_bytes THEN
+        RETURN;
+    END IF;
+    RETURN QUERY SELECT NULL::bigint, NULL, m.body, NULL::bigint, NULL::bigint, NULL::bigint FROM messages m
         WHERE m.thread = a_thread AND m.position >= a_from ORDER BY m.position;
-    RETURN QUERY SELECT NULL::bigint, s.key, s.value, NULL::bigint FROM state s WHERE s.thread = a_thread ORDER BY s.key;
+    RETURN QUERY SELECT NULL::bigint, s.key, s.value, NULL::bigint, NULL::bigint, NULL::bigint FROM state s
+        WHERE s.thread = a_thread ORDER BY s.key;
 END
 $$;
 
