@@ -35,7 +35,7 @@
 //! use tollgate::store::{AuditFilter, AuditRecord, AuditStore, ClaimedRun, Commit, CommitError, CommitReceipt};
 //! use tollgate::store::{ComponentStore, CoordinationStore, EventPage, Hints, KeyFilter, PageLimit, QueueTurn};
 //! use tollgate::store::{Record, RunCommand, RunFilter, RunStore, RunSummary, SentCommand, StateRead, StateStore};
-//! use tollgate::store::{StoreError, ThreadSize, ToolHealth};
+//! use tollgate::store::{StoreError, ThreadRead, ThreadSize, ToolHealth};
 //! use tollgate::store::{RunSpec, StateChange, StoredEvent, Thread};
 //! use tollgate::{Agent, Host, MemoryStore, ScriptedModel, RunRequest, ScriptedTurn, async_trait};
 //!
@@ -89,6 +89,9 @@
 //! #   }
 //! #   async fn thread_size(&self, thread_id: &str) -> Result<ThreadSize, StoreError> {
 //! #       self.store.thread_size(thread_id).await
+//! #   }
+//! #   async fn thread_within(&self, thread_id: &str, max_bytes: u64) -> Result<ThreadRead, StoreError> {
+//! #       self.store.thread_within(thread_id, max_bytes).await
 //! #   }
 //! #   async fn state(&self, thread_id: &str, wanted: &KeyFilter, max_bytes: u64) -> Result<StateRead, StoreError> {
 //! #       self.store.state(thread_id, wanted, max_bytes).await

@@ -56,7 +56,7 @@ use tollgate_store::{
     AuditFilter, AuditRecord, AuditStore, ClaimedRun, Commit, CommitError, CommitReceipt, ComponentStore,
     CoordinationStore, CopySource, EventPage, Hint, HintSender, Hints, KeyFilter, PageLimit, QueueTurn,
     Record, Remedy, RunCommand, RunFilter, RunStore, RunSummary, SentCommand, StateRead, StateStore,
-    StoreError, StoreLimits, ThreadSize, ToolHealth, VerifyReport, VolatileValues,
+    StoreError, StoreLimits, ThreadRead, ThreadSize, ToolHealth, VerifyReport, VolatileValues,
 };
 use write::SharedParts;
 use writer::Writer;
@@ -260,6 +260,14 @@ impl StateStore for SqliteStore {
         }
         let id = thread_id.to_owned();
         self.readers.ask(move |reader| reader.thread_size(&id)).await
+    }
+
+    async fn thread_within(&self, thread_id: &str, max_bytes: u64) -> Result<ThreadRead, StoreError> {
+        let size = self.thread_size(thread_id).await?;
+        match size.state_bytes + size.message_bytes > max_bytes {
+            true => Ok(ThreadRead::Larger(size)),
+            false => self.thread(thread_id).await.map(ThreadRead::Thread),
+        }
     }
 
     async fn state(

@@ -15,8 +15,8 @@ use tollgate_agent::state::StateChange;
 use tollgate_store::{
     AuditFilter, AuditRecord, AuditStore, ClaimedRun, Commit, CommitError, CommitReceipt, ComponentStore,
     CoordinationStore, EventPage, Hints, KeyFilter, PageLimit, QueueTurn, Record, Remedy, RunCommand,
-    RunFilter, RunStore, RunSummary, SentCommand, StateRead, StateStore, StoreError, ThreadSize, ToolHealth,
-    VerifyReport,
+    RunFilter, RunStore, RunSummary, SentCommand, StateRead, StateStore, StoreError, ThreadRead, ThreadSize,
+    ToolHealth, VerifyReport,
 };
 
 /// A reader of a store. It writes nothing, not even beside the store.
@@ -125,6 +125,14 @@ impl StateStore for ReadOnlyStore {
     async fn thread_size(&self, thread_id: &str) -> Result<ThreadSize, StoreError> {
         let id = thread_id.to_owned();
         self.readers.ask(move |reader| reader.thread_size(&id)).await
+    }
+
+    async fn thread_within(&self, thread_id: &str, max_bytes: u64) -> Result<ThreadRead, StoreError> {
+        let size = self.thread_size(thread_id).await?;
+        match size.state_bytes + size.message_bytes > max_bytes {
+            true => Ok(ThreadRead::Larger(size)),
+            false => self.thread(thread_id).await.map(ThreadRead::Thread),
+        }
     }
 
     async fn state(

@@ -90,7 +90,7 @@ impl Gauges {
         bytes("reserved_memory", "Wasm memory reserved for calls", &gauges.reserved);
         bytes("memory_budget", "Limit on the wasm memory of all calls together", &gauges.budget);
         bytes("resident_memory", "Resident memory of the process", &gauges.resident);
-        now
+        gauges
     }
 
     fn sample(&self, sandbox: &Sandbox, host: &Host) {

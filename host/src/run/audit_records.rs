@@ -210,7 +210,7 @@ mod tests {
             refusals.0.lock().unwrap_or_else(PoisonError::into_inner).push(record);
         };
         let powers = || -> Vec<_> { refusals.for_commit().into_iter().filter_map(|it| it.power).collect() };
-        ["http", "files"].map(add);
+        ["http", "files"].iter().for_each(|power| add(power));
         assert_eq!(powers(), ["http", "files"]);
         // Another call is refused during a commit, which first fails.
         add("sockets");

@@ -6,7 +6,7 @@ use super::{
     AuditFilter, AuditRecord, AuditStore, ClaimedRun, Commit, CommitError, CommitReceipt, ComponentStore,
     CoordinationStore, EventPage, Hint, HintSender, Hints, KeyFilter, PageLimit, QueueTurn, Record,
     RunCommand, RunFilter, RunStore, RunSummary, SentCommand, StateRead, StateStore, StoreError, StoreLimits,
-    ThreadSize, ToolHealth,
+    ThreadRead, ThreadSize, ToolHealth,
 };
 use async_trait::async_trait;
 use std::cmp::Ordering;
@@ -291,6 +291,10 @@ impl StateStore for MemoryStore {
 
     async fn thread_size(&self, _thread_id: &str) -> Result<ThreadSize, StoreError> {
         Ok(ThreadSize::default())
+    }
+
+    async fn thread_within(&self, thread_id: &str, _max_bytes: u64) -> Result<ThreadRead, StoreError> {
+        self.thread(thread_id).await.map(ThreadRead::Thread)
     }
 
     async fn state(

@@ -92,13 +92,7 @@ pub trait StateStore: Send + Sync {
     ///
     /// # Errors
     /// The store cannot be read.
-    async fn thread_within(&self, thread_id: &str, max_bytes: u64) -> Result<ThreadRead, StoreError> {
-        let size = self.thread_size(thread_id).await?;
-        match size.state_bytes + size.message_bytes > max_bytes {
-            true => Ok(ThreadRead::Larger(size)),
-            false => self.thread(thread_id).await.map(ThreadRead::Thread),
-        }
-    }
+    async fn thread_within(&self, thread_id: &str, max_bytes: u64) -> Result<ThreadRead, StoreError>;
 
     /// Returns the state of a thread without its conversation: the wanted keys, and others if that
     /// takes no more memory. Reads nothing if the text of the wanted keys is longer than

@@ -7,7 +7,8 @@ use std::time::Duration;
 use tollgate::store::{
     AuditFilter, AuditRecord, AuditStore, ClaimedRun, Commit, CommitError, CommitReceipt, ComponentStore,
     CoordinationStore, EventPage, Hints, KeyFilter, PageLimit, QueueTurn, Record, RunCommand, RunFilter,
-    RunStore, RunSummary, SentCommand, StateRead, StateStore, Store, StoreError, ThreadSize, ToolHealth,
+    RunStore, RunSummary, SentCommand, StateRead, StateStore, Store, StoreError, ThreadRead, ThreadSize,
+    ToolHealth,
 };
 use tollgate_agent::run::{RunSpec, StoredEvent, Thread};
 use tollgate_agent::state::StateChange;
@@ -126,6 +127,10 @@ impl<W: Watch> StateStore for Watched<W> {
 
     async fn thread_size(&self, thread_id: &str) -> Result<ThreadSize, StoreError> {
         self.store.thread_size(thread_id).await
+    }
+
+    async fn thread_within(&self, thread_id: &str, max_bytes: u64) -> Result<ThreadRead, StoreError> {
+        self.store.thread_within(thread_id, max_bytes).await
     }
 
     async fn state(

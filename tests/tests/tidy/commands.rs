@@ -74,7 +74,7 @@ fn library_messages_name_no_configuration() {
     let found = lines.filter(|(_, (_, line))| names_configuration(line));
     assert_none(
         "Name the setting alone; the place of a limit comes from `LimitPlaces`:",
-        found.map(|(file, (number, line))| format!("{}:{number}: {}", file.path, line.trim())).collect(),
+        found.map(|(file, (number, line))| format!("{}:{number}: {}", file.path, line.trim())),
     );
     for reader in CONFIGURATION_READERS {
         assert!(files.iter().any(|file| file.path.starts_with(reader)), "{reader} does not exist");

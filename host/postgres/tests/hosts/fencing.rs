@@ -128,8 +128,8 @@ async fn what_the_database_cannot_keep_is_refused_and_asked_for_in_vain() {
     let refused = refused.unwrap_err().to_string();
     assert!(refused.contains("an id contains a NUL character; use another id"), "{refused}");
     // A release that the database refuses does not keep the next one.
-    store.release("n\0", 1);
-    store.release("r", 1);
+    store.release("n\0", 1).await;
+    store.release("r", 1).await;
     let behind = database.client().await;
     until("the release", async || {
         let sql = "SELECT owner IS NULL FROM runs WHERE id = 'r'";

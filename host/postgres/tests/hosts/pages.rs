@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tollgate::store::{
     AuditFilter, AuditRecord, AuditStore, Commit, CommitError, CommitReceipt, ComponentStore, CopySource,
     EventPage, KeyFilter, PageLimit, Record, RunFilter, RunStore, RunSummary, SqliteStore, StateRead,
-    StateStore, StoreError, ThreadSize, ToolHealth,
+    StateStore, StoreError, ThreadRead, ThreadSize, ToolHealth,
 };
 use tollgate_agent::run::{RunSpec, StoredEvent, Thread};
 use tollgate_agent::state::StateChange;
@@ -78,6 +78,10 @@ impl StateStore for Pages {
 
     async fn thread_size(&self, thread_id: &str) -> Result<ThreadSize, StoreError> {
         self.store.thread_size(thread_id).await
+    }
+
+    async fn thread_within(&self, thread_id: &str, max_bytes: u64) -> Result<ThreadRead, StoreError> {
+        self.store.thread_within(thread_id, max_bytes).await
     }
 
     async fn state(&self, thread_id: &str, wanted: &KeyFilter, most: u64) -> Result<StateRead, StoreError> {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tollgate::store::{
     AuditFilter, AuditRecord, AuditStore, ClaimedRun, Commit, CommitError, CommitReceipt, ComponentStore,
     CoordinationStore, EventPage, Hints, KeyFilter, PageLimit, QueueTurn, Record, RunCommand, RunFilter,
-    RunStore, RunSummary, SentCommand, StateRead, StateStore, StoreError, ThreadSize, ToolHealth,
+    RunStore, RunSummary, SentCommand, StateRead, StateStore, StoreError, ThreadRead, ThreadSize, ToolHealth,
 };
 use tollgate::{SqliteStore, async_trait};
 use tollgate_agent::run::{Event, RunSpec, StoredEvent, Thread};
@@ -117,6 +117,10 @@ impl StateStore for Shifted {
 
     async fn thread_size(&self, thread_id: &str) -> Result<ThreadSize, StoreError> {
         self.store.thread_size(thread_id).await
+    }
+
+    async fn thread_within(&self, thread_id: &str, max_bytes: u64) -> Result<ThreadRead, StoreError> {
+        self.store.thread_within(thread_id, max_bytes).await
     }
 
     async fn state(
