@@ -54,7 +54,7 @@ impl Run {
                 draft.child_asked(place, *attempt, agent_id.clone(), digest.clone(), run_id.clone());
             }
             Input::ChildStands { call_id, ordinal, end } => {
-                draft.child_state((call_id.clone(), *ordinal), end.clone());
+                draft.record_child_end((call_id.clone(), *ordinal), end.clone());
             }
             Input::Decided(decisions) => self.take_decisions(&mut draft, decisions)?,
             Input::Message(text) => self.supersede(&mut draft, text.clone())?,

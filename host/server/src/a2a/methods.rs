@@ -6,7 +6,7 @@ use super::request::{List, QuestionAnswer, Send, TaskRef};
 use super::task::TaskView;
 use crate::Shared;
 use crate::agent_runs::{
-    AgentRuns, Feed, FeedUntil, OwnRun, ReplyText, Start, StartedOnce, encoded, repeatable, start_once,
+    AgentRuns, Feed, FeedUntil, IdempotentStart, OwnRun, ReplyText, Start, encoded, repeatable, start_once,
 };
 use axum::http::HeaderMap;
 use futures::Stream;
@@ -81,7 +81,7 @@ impl Tasks<'_> {
         };
         let (route, body) = (format!("A2A {}", self.agent), send.message.as_bytes());
         let once = start_once((self.state, &self.runs), &route, self.headers, body, prepare).await?;
-        let StartedOnce { started, is_replay } = once;
+        let IdempotentStart { started, is_replay } = once;
         let task_id = started.run_id.to_string();
         let view = TaskView::new(&task_id, &started.thread, self.decide_url);
         let encoder = TaskEncoder::new(view, ReplyText::default(), send.history_length);

@@ -18,7 +18,7 @@ mod reply;
 pub(crate) use answers::Answers;
 pub(crate) use approval::{Approval, approval, repeatable};
 pub(crate) use feed::{Encode, Feed, FeedEnd, FeedUntil, NOT_VALID, RECORD_LOST, encoded};
-pub(crate) use once::{StartedOnce, mark_replay, start_once};
+pub(crate) use once::{IdempotentStart, mark_replay, start_once};
 pub(crate) use questions::{Calls, KnownCall};
 pub(crate) use reply::{Piece, ReplyText, Rest};
 
@@ -92,7 +92,7 @@ pub(crate) struct Start {
 }
 
 /// A run that was started, or continued by a message.
-pub(crate) struct BegunRun {
+pub(crate) struct NewRun {
     pub(crate) run_id: Arc<str>,
     /// The client's name of the thread.
     pub(crate) thread: String,
@@ -145,7 +145,7 @@ impl<'a> AgentRuns<'a> {
     }
 
     /// Starts a run, or continues the thread's waiting run with the prompt.
-    pub(crate) async fn start(&self, start: Start) -> Result<BegunRun, Problem> {
+    pub(crate) async fn start(&self, start: Start) -> Result<NewRun, Problem> {
         let latest = match &start.thread {
             Some(thread) => self.latest(thread).await?,
             None => None,
@@ -165,11 +165,11 @@ impl<'a> AgentRuns<'a> {
         let run_id = Arc::clone(&started.handle.run_id);
         started.leave();
         let continued = latest.filter(|latest| *latest.run_id == *run_id);
-        Ok(BegunRun { run_id, thread, after: continued.map_or(0, |run| run.events) })
+        Ok(NewRun { run_id, thread, after: continued.map_or(0, |run| run.events) })
     }
 
     /// Follows a run that was just started.
-    pub(crate) fn follow(&self, started: &BegunRun, until: FeedUntil) -> Result<Feed, Problem> {
+    pub(crate) fn follow(&self, started: &NewRun, until: FeedUntil) -> Result<Feed, Problem> {
         self.resume(&started.run_id, until, started.after, started.after + 1)
     }
 

@@ -1,6 +1,6 @@
 //! Requests that start a run once, however often they are sent: those with an `Idempotency-Key`.
 
-use super::{AgentRuns, BegunRun, Start};
+use super::{AgentRuns, NewRun, Start};
 use crate::idempotency::{self, KeyedRequest, KeyedStart, REPLAYED};
 use crate::problem::Problem;
 use crate::state::Shared;
@@ -9,8 +9,8 @@ use axum::response::Response;
 use std::sync::Arc;
 
 /// A started run, and whether an earlier request with the same key had started it.
-pub(crate) struct StartedOnce {
-    pub(crate) started: BegunRun,
+pub(crate) struct IdempotentStart {
+    pub(crate) started: NewRun,
     pub(crate) is_replay: bool,
 }
 
@@ -27,7 +27,7 @@ pub(crate) async fn start_once<E, F>(
     headers: &HeaderMap,
     body: &[u8],
     prepare: impl FnOnce() -> F,
-) -> Result<StartedOnce, E>
+) -> Result<IdempotentStart, E>
 where
     E: From<Problem>,
     F: Future<Output = Result<Start, E>>,
@@ -41,15 +41,15 @@ where
         }
     };
     match idempotency::once::<_, E, _>(state, request, begin).await? {
-        KeyedStart::Began(started) => Ok(StartedOnce { started, is_replay: false }),
+        KeyedStart::Began(started) => Ok(IdempotentStart { started, is_replay: false }),
         KeyedStart::Before(run_id) => Ok(replay(runs, &run_id).await?),
     }
 }
 
-async fn replay(runs: &AgentRuns<'_>, run_id: &str) -> Result<StartedOnce, Problem> {
+async fn replay(runs: &AgentRuns<'_>, run_id: &str) -> Result<IdempotentStart, Problem> {
     let run = runs.run(run_id).await?;
-    let started = BegunRun { run_id: run.run_id.into(), thread: run.thread, after: 0 };
-    Ok(StartedOnce { started, is_replay: true })
+    let started = NewRun { run_id: run.run_id.into(), thread: run.thread, after: 0 };
+    Ok(IdempotentStart { started, is_replay: true })
 }
 
 /// Marks an answer that belongs to an earlier request.

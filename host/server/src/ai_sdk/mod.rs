@@ -10,7 +10,7 @@ mod tests;
 use crate::Shared;
 use crate::agent_runs::history::history;
 use crate::agent_runs::{
-    AgentRuns, Answers, Approval, Caller, Calls, Feed, FeedUntil, OwnRun, ReplyText, Start, StartedOnce,
+    AgentRuns, Answers, Approval, Caller, Calls, Feed, FeedUntil, IdempotentStart, OwnRun, ReplyText, Start,
     approval, decide_url, encoded, mark_replay, name_ignored, start_once,
 };
 use crate::body::SentBody;
@@ -90,7 +90,7 @@ async fn send(
                 };
                 start_once((&state, runs), &route, &headers, &body, prepare).await?
             };
-            let StartedOnce { started, is_replay } = once;
+            let IdempotentStart { started, is_replay } = once;
             let mut response = match is_replay {
                 true => replayed(&runs, &started.run_id, version, url).await?,
                 false => {

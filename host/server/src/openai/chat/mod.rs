@@ -12,7 +12,7 @@ use super::models::unknown_model;
 use crate::Shared;
 use crate::agent_runs::history::{Role, split};
 use crate::agent_runs::{
-    AgentRuns, Caller, FeedUntil, Start, StartedOnce, decide_url, encoded, mark_replay, name_ignored,
+    AgentRuns, Caller, FeedUntil, IdempotentStart, Start, decide_url, encoded, mark_replay, name_ignored,
     start_once,
 };
 use crate::body::SentBody;
@@ -53,7 +53,7 @@ pub(super) async fn create(
     let ignored = std::mem::take(&mut request.ignored);
     let prepare = || ready(Ok::<_, OpenAiError>(start));
     let once = start_once((&state, &runs), "POST /v1/chat/completions", &headers, &body, prepare).await?;
-    let StartedOnce { started, is_replay } = once;
+    let IdempotentStart { started, is_replay } = once;
 
     let holds = request.stream && options.holds;
     let settings = ChatSettings {

@@ -12,7 +12,7 @@ use super::models::unknown_model;
 use crate::Shared;
 use crate::agent_runs::history::{ClientMessage, Role, split};
 use crate::agent_runs::{
-    AgentRuns, Answers, Approval, BegunRun, Caller, Feed, FeedUntil, OwnRun, Start, approval, decide_url,
+    AgentRuns, Answers, Approval, Caller, Feed, FeedUntil, NewRun, OwnRun, Start, approval, decide_url,
     encoded, mark_replay, name_ignored, repeatable, start_once,
 };
 use crate::body::SentBody;
@@ -155,7 +155,7 @@ async fn find(runs: &AgentRuns<'_>, id: &str) -> Result<(ResponseId, OwnRun), Op
     Ok((response, run))
 }
 
-type BegunResponse = (Feed, ResponseInfo, Output);
+type NewResponse = (Feed, ResponseInfo, Output);
 
 /// Answers requests for approval of a response, and continues its run. Also returns the requests
 /// that had been decided in the meantime. If no request is open, the answer is the response that
@@ -165,7 +165,7 @@ async fn decide(
     id: &str,
     request: &ResponseRequest,
     url: &str,
-) -> Result<(BegunResponse, Vec<String>), OpenAiError> {
+) -> Result<(NewResponse, Vec<String>), OpenAiError> {
     if request.messages.iter().any(|message| message.role == Role::User) {
         let why = "send either a message or answers to requests for approval";
         return Err(OpenAiError::param("input", why));
@@ -225,11 +225,11 @@ fn start(
 /// Returns the events of a run that has started, or continued its previous response.
 fn begun(
     runs: &AgentRuns<'_>,
-    started: &BegunRun,
+    started: &NewRun,
     previous: Option<OwnRun>,
     request: &ResponseRequest,
     url: &str,
-) -> Result<BegunResponse, OpenAiError> {
+) -> Result<NewResponse, OpenAiError> {
     let run_id = &*started.run_id;
     let continued = previous.filter(|run| run.run_id == run_id);
     let (first, earlier) = continued.map_or((1, Vec::new()), |run| (run.stored() + 1, run.events));
