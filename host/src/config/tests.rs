@@ -278,6 +278,8 @@ fn powers_are_granted_and_their_mistakes_show_where() {
         ("[grants.a]\nhttp = [\"a.test\"]", "tollgate.toml:2:9", "write \"https://a.test\""),
         ("[grants.a]\naddresses = [\"10.0.0.1/8\"]", "tollgate.toml:2:14", "\"10.0.0.0/8\""),
         ("[grants.a]\nsecrets = [\"key\"]", "tollgate.toml:2:12", "[secrets.key]"),
+        ("[grants.a]\nhtt = []", "tollgate.toml:2:1", "did you mean `http`"),
+        ("[grants.a]\nstate = { raed = [] }", "tollgate.toml:2:11", "known: read, write"),
         ("[grants.a]\nenvironment = [\"A=B\"]", "tollgate.toml:2:16", "not the name of a variable"),
         (
             "[grants.a]\nenvironment = [\"K\"]\n[secrets.k]\nenv = \"K\"\nto = \"https://a.test\"\nheader = \"x\"",
