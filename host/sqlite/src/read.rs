@@ -561,7 +561,7 @@ mod tests {
                 "runs_by_principal (principal=?)",
             ),
             (RunFilter { status: text("completed"), ..own() }, "runs_by_principal (principal=?)"),
-            (RunFilter { before: text("r"), ..own() }, "runs_by_principal (principal=? AND id<?)"),
+            (RunFilter { before: text("r"), ..own() }, "runs_by_principal (principal=? AND "),
             (RunFilter { status: text("waiting"), ..own() }, "runs_by_status (status=?)"),
             (RunFilter { thread_id: text("ada/t"), ..own() }, "runs_by_thread (thread=?)"),
         ] {

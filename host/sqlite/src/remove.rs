@@ -398,7 +398,7 @@ mod tests {
         assert_eq!(number(&connection, "SELECT record_bytes FROM component_sizes"), 0);
     }
 
-    /// Creates a thread without runs that has this name, and 200 messages and changes. Returns the store.
+    /// Creates a thread without runs that has this name, and 200 messages and changes each.
     fn with_thread(directory: &Path, name: &str) -> Connection {
         let (_, connection) = open::prepare(directory).unwrap();
         let insert = "INSERT INTO threads (id, thread_id, messages) VALUES (1, ?1, 200)";
