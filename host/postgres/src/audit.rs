@@ -125,16 +125,20 @@ pub(crate) fn listing(filter: &AuditFilter) -> (String, Params) {
     let mut conditions = vec!["at_ms >= $1".to_owned()];
     let mut values = params![(int8(filter.since_ms), INT8)];
     let kind = filter.kind.map(|kind| kind.as_str().to_owned());
-    for (column, wanted) in [
-        ("kind", &kind),
-        ("component_id", &filter.component_id),
-        ("tool_name", &filter.tool_name),
-        ("decision", &filter.decision),
-        ("power", &filter.power),
+    // Most records have the usual kind or decision, so no index has these.
+    for (column, wanted, usual) in [
+        ("kind", &kind, Some("call")),
+        ("component_id", &filter.component_id, None),
+        ("tool_name", &filter.tool_name, None),
+        ("decision", &filter.decision, Some("success")),
+        ("power", &filter.power, None),
     ] {
-        if let Some(wanted) = wanted {
-            values.push((Box::new(wanted.clone()) as Box<dyn ToSql + Sync + Send>, Type::TEXT));
-            conditions.push(format!("{column} = ${}", values.len()));
+        let Some(wanted) = wanted else { continue };
+        values.push((Box::new(wanted.clone()) as Box<dyn ToSql + Sync + Send>, Type::TEXT));
+        conditions.push(format!("{column} = ${}", values.len()));
+        if let Some(usual) = usual.filter(|usual| usual != wanted) {
+            // The condition of the index.
+            conditions.push(format!("{column} <> '{usual}'"));
         }
     }
     if let Some(prefix) = &filter.run_id_prefix {
