@@ -15,6 +15,8 @@ CREATE OR REPLACE FUNCTION commit_v1(
     a_healthy text[],
     a_commands text[], a_ends boolean
 ) RETURNS boolean LANGUAGE plpgsql
+-- As in a transaction of several statements: if the host has given up, the server stops waiting as well.
+SET lock_timeout = '5s'
 SET enable_seqscan = off
 -- All rows are found by their keys, whatever the values.
 SET plan_cache_mode = force_generic_plan
@@ -82,6 +84,7 @@ $$;
 CREATE FUNCTION begin_v1(
     a_run text, a_thread text, a_agent text, a_kind text, a_title text, a_epoch bigint, a_at_ms bigint, a_owner text
 ) RETURNS boolean LANGUAGE plpgsql
+SET lock_timeout = '5s'
 SET enable_seqscan = off
 SET plan_cache_mode = force_generic_plan
 AS $$

@@ -230,6 +230,37 @@ async fn a_commit_that_an_administrator_cancels_is_sent_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_server_does_not_wait_long_for_a_lock_whatever_the_commit() {
+    let database = cluster().database().await;
+    let store = PostgresStore::connect(database.config()).await.unwrap();
+    store.commit(commit("r", 1, 0, vec![started("r", prompt())])).await.unwrap();
+    let (holds, behind) = (database.client().await, database.client().await);
+    // Two that waited for one row would wait one after the other.
+    holds.batch_execute("INSERT INTO threads (id) VALUES ('u')").await.unwrap();
+    holds.batch_execute("BEGIN; SELECT FROM threads FOR UPDATE").await.unwrap();
+    let freeing = async {
+        let sql = "SELECT pid FROM pg_stat_activity
+            WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        let waiting: Vec<i32> = until("both commits", async || {
+            let rows = behind.query(sql, &[]).await.unwrap();
+            (rows.len() == 2).then(|| rows.iter().map(|row| row.get(0)).collect())
+        })
+        .await;
+        let sql = "SELECT count(*) FROM pg_stat_activity WHERE pid = ANY ($1)";
+        until("the end of both statements", async || {
+            (behind.query_one(sql, &[&waiting]).await.unwrap().get::<_, i64>(0) == 0).then_some(())
+        })
+        .await;
+        holds.batch_execute("COMMIT").await.unwrap();
+    };
+    let (next, mut first) =
+        (commit("r", 1, 1, vec![step(1)]), commit("s", 1, 0, vec![started("s", prompt())]));
+    first.thread_id = "u".into();
+    let (next, first, ()) = tokio::join!(store.commit(next), store.commit(first), freeing);
+    next.and(first).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_commit_that_waits_while_another_host_takes_over_its_run_is_fenced() {
     let database = cluster().database().await;
     let store = PostgresStore::connect(database.config()).await.unwrap();
