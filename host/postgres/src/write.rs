@@ -96,7 +96,8 @@ pub(crate) fn is_independent(prepared: &PreparedCommit) -> bool {
 }
 
 /// Writes the first events of a run in a transaction of one statement. Returns `false`, and writes nothing, if
-/// there is such a run already.
+/// there is such a run already, perhaps by an earlier sending, or if another prompt's run is driven on its thread.
+/// The error does not tell which: the server reports the first index that it checks.
 pub(crate) async fn begin_at_once(
     client: &Busy,
     written: WrittenRows<'_>,
@@ -105,7 +106,7 @@ pub(crate) async fn begin_at_once(
     let mut values = call(&written, Vec::new());
     values.extend(run_row(&written, spec));
     match run(client, BEGIN_AND_COMMIT, values).await {
-        Err(why) if violates(&why, "runs_pkey") => Ok(false),
+        Err(why) if violates(&why, "runs_pkey") || violates(&why, "runs_driven") => Ok(false),
         done => done.map(|_| true),
     }
 }

@@ -192,6 +192,21 @@ async fn a_commit_whose_answer_is_lost_is_stored_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_begin_whose_answer_is_lost_is_not_taken_for_another_run_whatever_index_is_checked_first() {
+    let database = cluster().database().await;
+    // Now the server checks the index of driven runs before that of ids.
+    database.client().await.batch_execute("REINDEX INDEX CONCURRENTLY runs_pkey").await.unwrap();
+    let proxy = Proxy::start(cluster().socket()).await;
+    let store =
+        PostgresStore::connect(PostgresConfig::new(&proxy.url(&database.name)).unwrap()).await.unwrap();
+    proxy.set(Mode::LoseCommit);
+    store.commit(commit("r", 1, 0, vec![started("r", prompt())])).await.unwrap();
+    assert_eq!(proxy.lost(), 1);
+    let other = store.commit(commit("s", 1, 0, vec![started("s", prompt())])).await;
+    assert!(matches!(&other, Err(CommitError::Busy(run)) if run == "r"), "{other:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_commit_whose_transaction_the_server_ended_is_sent_again() {
     let database = cluster().database().await;
     let proxy = Proxy::start(cluster().socket()).await;
