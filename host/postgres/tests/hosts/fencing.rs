@@ -139,6 +139,32 @@ async fn what_the_database_cannot_keep_is_refused_and_asked_for_in_vain() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_end_of_a_turn_is_written_even_if_the_database_refused_it_once() {
+    let database = cluster().database().await;
+    let store = PostgresStore::connect(database.config().with_lease(LEASE).unwrap()).await.unwrap();
+    let turn = store.queue("t").await.unwrap();
+    let behind = database.client().await;
+    behind
+        .batch_execute(
+            "CREATE SEQUENCE tried;
+             CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                PERFORM nextval('tried');
+                RAISE EXCEPTION 'not now';
+             END $$;
+             CREATE TRIGGER refuse BEFORE DELETE ON turns FOR EACH ROW EXECUTE FUNCTION refuse()",
+        )
+        .await
+        .unwrap();
+    drop(turn);
+    let holds = async |sql: &str| {
+        until(sql, async || behind.query_one(sql, &[]).await.unwrap().get::<_, bool>(0).then_some(())).await;
+    };
+    holds("SELECT is_called FROM tried").await;
+    behind.batch_execute("DROP TRIGGER refuse ON turns").await.unwrap();
+    holds("SELECT count(*) = 0 FROM turns").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_is_begun_under_a_dead_id_does_not_stay_without_a_driver() {
     let database = cluster().database().await;
     let config = database.config().with_lease(LEASE).unwrap();
