@@ -1,3 +1,12 @@
+-- Locks the tables in the order in which commits of running hosts do. In the other order, a commit and this
+-- migration would wait for each other. A block, so that `psql` also takes it outside of a transaction.
+DO $$
+BEGIN
+    LOCK TABLE runs IN SHARE MODE;
+    LOCK TABLE audit IN ACCESS EXCLUSIVE MODE;
+END
+$$;
+
 -- The audit is listed by time, and each filter has an index in that order, so that a list reads little more than
 -- it shows. The kind and the decision of most calls are not in theirs, so that calls do not write these indexes.
 DROP INDEX audit_by_tool;
