@@ -169,6 +169,10 @@ async fn attempt(
             // An earlier sending was stored, and its answer was lost.
             return Ok(Err(CommitReceipt { moved: run.last_moved }));
         }
+        if commit.queued && run.epoch != commit.epoch && has_begun(client, prepared).await? {
+            // Likewise, and another host has claimed the run and continued it.
+            return Ok(Err(CommitReceipt { moved: 0 }));
+        }
         match run.events.cmp(&commit.after()) {
             _ if run.epoch != commit.epoch => return Err(CommitError::Fenced.into()),
             Ordering::Equal => {}
@@ -204,6 +208,15 @@ async fn attempt(
     };
     write::write(client, written).await?;
     Ok(Ok((CommitReceipt { moved }, Tail::of(&rows))))
+}
+
+/// Returns whether the record of the run begins with the first event of the commit.
+async fn has_begun(client: &Busy, prepared: &PreparedCommit) -> Result<bool, CommitFailure> {
+    let sql = "SELECT checksum FROM events WHERE run = $1 AND number = 1";
+    let stored = query(client, sql, params![(prepared.commit.run_id().to_string(), TEXT)]).await?;
+    let stored: Option<Vec<u8>> = stored.first().and_then(|row| row.get(0));
+    let (_, rows) = prepared.moved(0, None)?;
+    Ok(rows.first().is_some_and(|first| first.checksum == stored))
 }
 
 /// Begins the transaction, locks the thread and then the run, and reads what the checks need.

@@ -233,6 +233,40 @@ async fn a_begin_whose_answer_is_lost_is_not_taken_for_another_run_whatever_inde
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_queued_run_whose_answer_is_lost_is_stored_although_another_host_has_continued_it() {
+    let database = cluster().database().await;
+    let proxy = Proxy::start(cluster().socket()).await;
+    let config = PostgresConfig::new(&proxy.url(&database.name)).unwrap();
+    let store = PostgresStore::connect(config).await.unwrap();
+    let other = PostgresStore::connect(database.config()).await.unwrap();
+    // Both are registered, and the first one has a connection in its pool.
+    store.admit(Some("t"), None).await.unwrap();
+    other.admit(None, None).await.unwrap();
+    let queued = |at_ms| {
+        let mut queued = Commit::new("r".into(), "t".into(), 0, at_ms, vec![started("r", prompt())]);
+        (queued.queued, queued.epoch) = (true, 0);
+        queued
+    };
+    proxy.set(Mode::HoldAnswers);
+    let continuing = async {
+        let claimed = until("the run", async || {
+            let claimed = other.claim(&["a".to_owned()], 1).await.unwrap();
+            claimed.into_iter().next()
+        })
+        .await;
+        other.commit(commit("r", claimed.epoch, 1, vec![step(1)])).await.unwrap();
+        proxy.set(Mode::LoseCommit);
+    };
+    let (committed, ()) = tokio::join!(store.commit(queued(7)), continuing);
+    committed.unwrap();
+    assert_eq!(proxy.lost(), 1);
+    assert_eq!(store.events("r", 0).await.unwrap().len(), 2);
+    // One that begins otherwise was not.
+    let refused = store.commit(queued(8)).await;
+    assert!(matches!(refused, Err(CommitError::Fenced)), "{refused:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_commit_whose_transaction_the_server_ended_is_sent_again() {
     let database = cluster().database().await;
     let proxy = Proxy::start(cluster().socket()).await;
