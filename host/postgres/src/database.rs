@@ -11,10 +11,13 @@ use deadpool_postgres::Pool;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use tokio::runtime::Handle;
 use tokio_postgres::Error;
 use tollgate_agent::state::StateChange;
-use tollgate_store::rules::serialize;
-use tollgate_store::{CommitError, CommitReceipt, StoreError, StoreLimits, VolatileValues, volatile_updates};
+use tollgate_store::rules::{CommitRows, aside, serialize};
+use tollgate_store::{
+    Commit, CommitError, CommitReceipt, StoreError, StoreLimits, VolatileValues, volatile_updates,
+};
 use uuid::Uuid;
 
 /// How long a read is repeated on new connections before it fails.
@@ -104,6 +107,21 @@ impl Database {
             Err(_) => self.sizes.refused(&sender.added),
         }
         committed
+    }
+
+    /// Serializes and sends a large commit on a thread that may block, and to its end.
+    pub(crate) async fn store_aside(
+        self: Arc<Self>,
+        commit: Commit,
+        host: Arc<str>,
+    ) -> Result<CommitReceipt, CommitError> {
+        let runtime = Handle::current();
+        let stored = aside(true, move || {
+            let rows = CommitRows::of(&commit)?;
+            let prepared = PreparedCommit::new(commit, rows)?;
+            Ok(runtime.block_on(self.store(&prepared, host)))
+        });
+        stored.await?
     }
 
     /// Sends a commit until its result is known, with the same id each time.

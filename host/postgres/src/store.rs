@@ -21,11 +21,10 @@ use futures::stream::{self, StreamExt as _};
 use std::cmp::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
-use tokio::runtime::Handle;
 use tokio_postgres::Client;
 use tollgate_agent::run::{RunSpec, StoredEvent, Thread};
 use tollgate_agent::state::StateChange;
-use tollgate_store::rules::{CommitRows, aside, serialize, spec_of};
+use tollgate_store::rules::{CommitRows, serialize, spec_of};
 use tollgate_store::{
     AuditFilter, AuditRecord, AuditStore, ClaimedRun, Commit, CommitError, CommitReceipt, ComponentStore,
     CoordinationStore, DamagedRun, EventPage, Hint, Hints, KeyFilter, PageLimit, QueueTurn, Record,
@@ -226,21 +225,6 @@ impl PostgresStore {
     }
 }
 
-/// Serializes and sends a large commit on a thread that may block, and to its end.
-async fn store_aside(
-    database: Arc<Database>,
-    commit: Commit,
-    host: Arc<str>,
-) -> Result<CommitReceipt, CommitError> {
-    let runtime = Handle::current();
-    let stored = aside(true, move || {
-        let rows = CommitRows::of(&commit)?;
-        let prepared = PreparedCommit::new(commit, rows)?;
-        Ok(runtime.block_on(database.store(&prepared, host)))
-    });
-    stored.await?
-}
-
 #[async_trait]
 impl RunStore for PostgresStore {
     async fn commit(&self, commit: Commit) -> Result<CommitReceipt, CommitError> {
@@ -258,7 +242,7 @@ impl RunStore for PostgresStore {
         let (database, host) = (Arc::clone(&self.database), self.member.ensure_registered().await?);
         let committed = match prepared {
             Ok(prepared) => to_its_end(async move { database.store(&prepared, host).await }).await,
-            Err(large) => store_aside(database, large, host).await,
+            Err(large) => database.store_aside(large, host).await,
         };
         if rests(&events) || matches!(committed, Err(CommitError::Fenced)) {
             self.member.record_rest(&run_id);
