@@ -304,6 +304,31 @@ impl Database {
         let of_component = component_id.map_or(0, |id| self.sizes.keep_component(id, of_component));
         Ok((of_thread, of_component))
     }
+
+    /// Writes the sizes of components that no commit has written. They are sent once, because they would be added
+    /// again each time.
+    ///
+    /// # Errors
+    /// It is unknown whether they were written.
+    pub(crate) async fn write_sizes(&self) -> Result<(), StoreError> {
+        let (ids, bytes): (Vec<String>, Vec<i64>) =
+            self.sizes.take_unwritten().into_iter().map(|(id, bytes)| (id, int8(bytes))).unzip();
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let client = self.client().await?;
+        let sql = "INSERT INTO component_sizes (component_id, shard, record_bytes)
+            SELECT x.id, $1, x.bytes FROM unnest($2, $3) WITH ORDINALITY AS x(id, bytes, n) ORDER BY x.n
+            ON CONFLICT (component_id, shard) DO UPDATE
+                SET record_bytes = component_sizes.record_bytes + excluded.record_bytes";
+        let row = params![(shard(), INT2), (ids, TEXT_ARRAY), (bytes, INT8_ARRAY)];
+        let written = tokio::time::timeout(EXCHANGE, run(&client, sql, row)).await;
+        written
+            .map_err(|_| no_answer(&self.address))?
+            .map_err(|why| explain("write to", &self.address, &why))?;
+        client.finish();
+        Ok(())
+    }
 }
 
 /// Writes a change in one transaction of two exchanges: one that locks and reads, one that writes.

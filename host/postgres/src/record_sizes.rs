@@ -87,6 +87,11 @@ impl RecordSizes {
         AddedSizes { own, written: all.into_iter().collect(), earlier, writes: true }
     }
 
+    /// Removes and returns the sizes of components that are not written yet.
+    pub(crate) fn take_unwritten(&self) -> BTreeMap<String, u64> {
+        std::mem::take(&mut self.lock().unwritten)
+    }
+
     /// Records that the commit was stored, with this size of its thread's records.
     pub(crate) fn stored(&self, added: AddedSizes, thread_id: &str, bytes: u64) {
         let mut sizes = self.lock();

@@ -570,6 +570,9 @@ impl CoordinationStore for PostgresStore {
             return Ok(());
         }
         self.member.stop_renewing();
+        if let Err(why) = self.database.write_sizes().await {
+            tracing::warn!("{why}");
+        }
         self.database
             .read(|client| {
                 let me = Arc::clone(&me);

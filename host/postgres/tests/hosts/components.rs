@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tollgate::models::{ScriptedModel, ScriptedTurn};
-use tollgate::store::{ComponentFile, ComponentSource, ComponentStore, RunStore, Store, StoreErrorKind};
+use tollgate::store::{
+    ComponentFile, ComponentSource, ComponentStore, CoordinationStore, RunStore, Store, StoreErrorKind,
+};
 use tollgate::tools::{Attempt, AttemptRequest, Runner, Toolbox};
 use tollgate::{Agent, Host, RunRequest, async_trait};
 use tollgate_agent::catalog::{CatalogGrants, Owner, OwnerKind, Tool};
@@ -32,6 +34,24 @@ impl ComponentSource for Bytes {
 
 fn file(digest: &str, bytes: Option<&[u8]>) -> ComponentFile {
     ComponentFile { digest: Arc::from(digest), source: Arc::new(Bytes(bytes.map(<[u8]>::to_vec))) }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_sizes_of_components_that_are_not_written_yet_are_written_when_a_host_ends() {
+    let database = cluster().database().await;
+    let store = PostgresStore::connect(database.config()).await.unwrap();
+    let mut first = commit("r", 1, 0, vec![started("r", prompt())]);
+    first.charged = vec![Some("kit".into())];
+    store.commit(first).await.unwrap();
+    let behind = database.client().await;
+    let written = async || -> i64 {
+        let sql =
+            "SELECT coalesce(sum(record_bytes), 0)::int8 FROM component_sizes WHERE component_id = 'kit'";
+        behind.query_one(sql, &[]).await.unwrap().get(0)
+    };
+    assert_eq!(written().await, 0, "the run goes on");
+    store.close().await.unwrap();
+    assert!(written().await > 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
