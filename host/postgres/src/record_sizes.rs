@@ -108,7 +108,9 @@ impl RecordSizes {
         }
     }
 
-    /// Records that the commit was not stored.
+    /// Records that the commit was not stored, or that its result is unknown. If it was stored after all, the sizes
+    /// of earlier commits that it wrote count twice: for each component, one part in [`UNWRITTEN_PART`] of its limit
+    /// at most.
     pub(crate) fn refused(&self, added: &AddedSizes) {
         let earlier: Vec<_> = added.earlier.iter().map(|(id, bytes)| (id.clone(), *bytes)).collect();
         add_all(&mut self.lock().unwritten, &earlier);
