@@ -12,6 +12,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
 use tokio_postgres::Error;
 use tollgate_agent::state::StateChange;
 use tollgate_store::rules::{CommitRows, aside, serialize};
@@ -45,6 +46,9 @@ pub(crate) struct Database {
     pub(crate) tails: Mutex<HashMap<Arc<str>, Option<Tail>>>,
     pub(crate) volatile: VolatileValues,
     pub(crate) sizes: RecordSizes,
+    /// The places of large commits. Each waits on a thread that may block for work on another such thread, so they
+    /// must never take all of these threads.
+    pub(crate) large: Arc<Semaphore>,
     /// The conversations that were read last.
     pub(crate) conversations: Conversations,
 }
@@ -115,8 +119,9 @@ impl Database {
         commit: Commit,
         host: Arc<str>,
     ) -> Result<CommitReceipt, CommitError> {
-        let runtime = Handle::current();
+        let (place, runtime) = (Arc::clone(&self.large).acquire_owned().await, Handle::current());
         let stored = aside(true, move || {
+            let _place = place;
             let rows = CommitRows::of(&commit)?;
             let prepared = PreparedCommit::new(commit, rows)?;
             Ok(runtime.block_on(self.store(&prepared, host)))

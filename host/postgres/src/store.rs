@@ -21,6 +21,7 @@ use futures::stream::{self, StreamExt as _};
 use std::cmp::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
+use tokio::sync::Semaphore;
 use tokio_postgres::Client;
 use tollgate_agent::run::{RunSpec, StoredEvent, Thread};
 use tollgate_agent::state::StateChange;
@@ -75,6 +76,7 @@ impl PostgresStore {
             tails: Mutex::default(),
             volatile: VolatileValues::default(),
             sizes: RecordSizes::default(),
+            large: Arc::new(Semaphore::new(config.connections)),
             conversations: Conversations::default(),
         });
         let claim_start = Arc::<ClaimStart>::default();
