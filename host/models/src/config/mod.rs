@@ -107,7 +107,7 @@ pub enum ModelConfigError {
     },
     /// This program has no clients of providers.
     #[error(
-        "the provider of [model] cannot be called: this program was built without clients of providers; build it with the feature `providers`, or use `provider = \"recorded\"`"
+        "this program was built without clients of model providers; build it with the feature `providers`, or use `provider = \"recorded\"`"
     )]
     WithoutProviders,
 }

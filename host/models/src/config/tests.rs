@@ -81,7 +81,7 @@ fn a_configuration_made_in_code_is_the_one_that_is_written() {
 fn a_provider_is_refused_in_a_build_without_clients() {
     for provider in ["openai", "anthropic", "gemini", "ollama"] {
         let refused = refusal(&format!("provider = \"{provider}\"\nmodel = \"m\""));
-        assert!(refused.contains("this program was built without clients of providers"), "{refused}");
+        assert!(refused.contains("this program was built without clients of model providers"), "{refused}");
     }
     assert!(refusal("provider = \"recorded\"").contains("file = \"turns.toml\""));
 }
