@@ -36,8 +36,10 @@ const ALLOWED: &[(&str, &str, &str)] = &[
     ("host/sandbox/src/load/census.rs", "componentize", "options of compilers for components"),
 ];
 
-/// The parts of libraries whose input is `tollgate.toml`, so that their messages are about it.
+/// The parts of libraries whose input is `tollgate.toml`, so that their messages are about it. Clients of
+/// MCP servers are made of its tables.
 const CONFIGURATION_READERS: &[&str] = &[
+    "host/mcp/src/client/",
     "host/registry/src/",
     "host/src/config/",
     "host/src/gates/directory.rs",

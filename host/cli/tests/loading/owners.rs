@@ -299,6 +299,7 @@ async fn z16_a_component_that_uses_a_configured_servers_names_is_refused() {
     assert_eq!(served(&loaded), ["good.wasm"]);
     for (file, reason) in refused(&loaded) {
         assert!(reason.contains("reserved for the server files"), "{file}: {reason}");
+        assert!(reason.contains("or the server in tollgate.toml, under [mcp.files]"), "{file}: {reason}");
     }
     let mut live = DirectoryState::new(host, place.sandbox.clone(), place.config.clone(), &loaded);
     place.put("later.wasm", &component("later", "files__write", "666"));

@@ -223,7 +223,7 @@ impl ManagedServer {
             Err(_) => {
                 ways.timed_out();
                 Err(ConnectionFailure::because(format!(
-                    "it did not start within {} ms{}; correct the settings of the server {}, or give it longer with `start_timeout_ms`",
+                    "it did not start within {} ms{}; correct [mcp.{}], or give it longer with `start_timeout_ms`",
                     whole.as_millis(),
                     self.link.output.shown(),
                     self.name

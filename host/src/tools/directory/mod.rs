@@ -97,6 +97,7 @@ pub async fn load(
     })?;
     let total = files.len();
     let mut loaded = LoadedTools { stamps: files.iter().cloned().collect(), ..LoadedTools::default() };
+    loaded.toolbox.set_limit_places(config.limits.sandbox.limit_places);
     loaded.toolbox.reserve_servers(config.servers.keys().map(String::as_str));
     let mut loading = futures::stream::iter(files.into_iter().map(|(file, _)| file))
         .map(|file| async move { (load_one(sandbox, &file).await, file) })
