@@ -36,10 +36,12 @@ const ALLOWED: &[(&str, &str, &str)] = &[
     ("host/sandbox/src/load/census.rs", "componentize", "options of compilers for components"),
 ];
 
-/// The parts of libraries whose input is `tollgate.toml`, so that their messages are about it. Clients of
-/// MCP servers are made of its tables.
+/// The parts of libraries whose input is `tollgate.toml`, so that their messages are about it. Models and
+/// clients of MCP servers are made of its tables.
 const CONFIGURATION_READERS: &[&str] = &[
     "host/mcp/src/client/",
+    "host/models/src/config/",
+    "host/models/src/providers/",
     "host/registry/src/",
     "host/src/config/",
     "host/src/gates/directory.rs",

@@ -91,11 +91,11 @@ pub enum ModelConfigError {
     #[error(transparent)]
     Recording(#[from] RecordingError),
     /// A key is missing, or a key is set that has no meaning here.
-    #[error("the model's settings cannot be used: {0}")]
+    #[error("the table [model] cannot be used: {0}")]
     Invalid(String),
     /// The environment variable with the API key is missing or unusable.
     #[error(
-        "the model `{model}` needs an API key, and the environment variable {variable} {what}; type `export {variable}=...`, or name another variable: `api_key_env = \"...\"` of the model"
+        "the model `{model}` needs an API key, and the environment variable {variable} {what}; type `export {variable}=...`, or name another variable: `api_key_env = \"...\"` in [model]"
     )]
     ApiKey {
         /// The model that needs it.

@@ -18,7 +18,7 @@ fn a_missing_key_is_answered_with_the_line_to_type() {
         refusal("provider = \"anthropic\"\nmodel = \"claude-sonnet-4-5\""),
         "the model `claude-sonnet-4-5` needs an API key, and the environment variable \
          ANTHROPIC_API_KEY is not set; type `export ANTHROPIC_API_KEY=...`, or name another \
-         variable: `api_key_env = \"...\"` of the model"
+         variable: `api_key_env = \"...\"` in [model]"
     );
 }
 
