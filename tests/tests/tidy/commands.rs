@@ -37,9 +37,10 @@ const ALLOWED: &[(&str, &str, &str)] = &[
 ];
 
 /// The parts of libraries whose input is `tollgate.toml`, so that their messages are about it. Models and
-/// clients of MCP servers are made of its tables.
+/// clients of MCP servers are made of its tables, and the questions in forms follow its rules.
 const CONFIGURATION_READERS: &[&str] = &[
     "host/mcp/src/client/",
+    "host/mcp/src/form.rs",
     "host/models/src/config/",
     "host/models/src/providers/",
     "host/registry/src/",
