@@ -4,6 +4,7 @@ use crate::config::{ComponentGrants, Details, Grant, GrantKind, KINDS, unknown_f
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
 use tollgate_agent::egress::HttpPattern;
@@ -69,10 +70,13 @@ impl<'de> Visitor<'de> for RequestsVisitor {
     }
 
     fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<RequestedGrants, M::Error> {
-        let (mut why, mut grants) = (None, Vec::new());
+        let (mut why, mut grants, mut seen) = (None, Vec::new(), BTreeSet::new());
         while let Some(key) = map.next_key::<String>()? {
+            if !seen.insert(key.clone()) {
+                return Err(M::Error::custom(format!("duplicate field `{key}`")));
+            }
             if key == "why" {
-                why = Some(map.next_value()?);
+                why = map.next_value()?;
                 continue;
             }
             let requestable = KINDS.iter().filter(|row| row.kind.is_requestable());
@@ -422,6 +426,14 @@ mod tests {
         let known = "unknown field `state`, expected one of `why`, `files`, `http`, `secrets`, `settings`, \
                      `environment`, `actions`, `delegates`";
         assert_eq!(why.message(), known);
+    }
+
+    #[test]
+    fn json_may_have_a_purpose_of_null_and_no_key_twice() {
+        let read = |json: &str| serde_json::from_str::<RequestedGrants>(json).map_err(|why| why.to_string());
+        assert_eq!(read(r#"{"why": null}"#), Ok(RequestedGrants::default()));
+        let twice = read(r#"{"settings": ["a"], "settings": ["b"]}"#).unwrap_err();
+        assert!(twice.starts_with("duplicate field `settings`"), "{twice}");
     }
 
     #[test]
