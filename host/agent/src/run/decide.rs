@@ -54,8 +54,8 @@ impl Run {
                 let place = (call_id.clone(), *ordinal);
                 draft.child_asked(place, *attempt, agent_id.clone(), digest.clone(), run_id.clone());
             }
-            Input::ChildStands { call_id, ordinal, end } => {
-                draft.record_child_end((call_id.clone(), *ordinal), end.clone());
+            Input::ChildChanged { call_id, ordinal, end } => {
+                draft.record_child_state((call_id.clone(), *ordinal), end.clone());
             }
             Input::Decided(decisions) => self.take_decisions(&mut draft, decisions)?,
             Input::Message(text) => self.supersede(&mut draft, text.clone())?,
