@@ -62,13 +62,13 @@ impl Driver {
         });
         match resources {
             Some(resources) if self.parts.services.hooks.has_model_hooks() => {
-                let scene =
+                let context =
                     HookContext::new(&self.parts.services.hooks, self.parts.toolbox.catalog(), &self.run);
                 Box::pin(async move {
                     if let Err(error) = until_ready(&answers, &resources.memory_budget, &*store).await {
                         return Input::ModelFailed { ask: number, error };
                     }
-                    ask_with_hooks(scene, resources, request, number).await
+                    ask_with_hooks(context, resources, request, number).await
                 })
             }
             Some(resources) => Box::pin(async move {
