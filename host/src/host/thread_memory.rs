@@ -125,7 +125,7 @@ impl Host {
                  which take up to {MEMORY_OF_RECORD} times as much memory; try again later, or raise \
                  memory_budget_bytes (now {}){}",
                 self.memory_budget().total_bytes(),
-                self.memory_budget().place()
+                self.memory_budget().limit_place()
             ))
         })
     }
@@ -178,7 +178,7 @@ impl Host {
              {MEMORY_OF_MESSAGES} times as much memory, and a conversation may use half of memory_budget_bytes = {}; \
              begin a new thread, or raise memory_budget_bytes{}",
             self.memory_budget().total_bytes(),
-            self.memory_budget().place()
+            self.memory_budget().limit_place()
         )
     }
 
@@ -186,7 +186,7 @@ impl Host {
         format!(
             "the host has no memory to read the thread now; try again later, or raise memory_budget_bytes (now {}){}",
             self.memory_budget().total_bytes(),
-            self.memory_budget().place()
+            self.memory_budget().limit_place()
         )
     }
 }

@@ -218,7 +218,7 @@ impl Host {
              answers to its calls; try again later, or raise memory_budget_bytes (now {}){}",
             clean(run_id, 100),
             self.memory_budget().total_bytes(),
-            self.memory_budget().place()
+            self.memory_budget().limit_place()
         )
     }
 
