@@ -59,7 +59,7 @@ pub enum HostError {
     #[error("the run {0} has ended; start another one")]
     AlreadyEnded(String),
     /// Another process drives the run.
-    #[error("another process carries the run {0}; send the request there, or wait")]
+    #[error("another process drives the run {0}; send the request there, or wait")]
     OwnedElsewhere(String),
     /// The request cannot be accepted for another reason.
     #[error(transparent)]
@@ -142,7 +142,7 @@ pub enum SetupError {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum RequestRefusal {
     /// The backend of the agent lacks capabilities that the request needs.
-    #[error("the backend of the agent {agent_id} cannot do what is asked: {}", .lacking.join(", "))]
+    #[error("the backend of the agent {agent_id} does not support this request: {}", .lacking.join(", "))]
     BackendLacks {
         /// The agent's id.
         agent_id: String,

@@ -17,6 +17,8 @@ pub struct LimitPlaces {
     pub agent: &'static str,
     /// The place of limits on tools of a remote server.
     pub server: &'static str,
+    /// The place of the settings of models.
+    pub model: &'static str,
     /// The place of limits on stored data.
     pub store: &'static str,
 }
@@ -36,6 +38,8 @@ pub enum LimitScope<'a> {
     Agent(&'a str),
     /// The tools of the remote server with this name.
     Server(&'a str),
+    /// The settings of models.
+    Model,
     /// Stored data.
     Store,
 }
@@ -43,7 +47,7 @@ pub enum LimitScope<'a> {
 impl LimitPlaces {
     /// No places, which is the default.
     pub const NONE: Self =
-        Self { host: "", attempt: "", tool: "", gate: "", agent: "", server: "", store: "" };
+        Self { host: "", attempt: "", tool: "", gate: "", agent: "", server: "", model: "", store: "" };
 
     /// Returns the words that follow "raise it" in a message: ` in ` and the place, or nothing.
     #[must_use]
@@ -55,6 +59,7 @@ impl LimitPlaces {
             LimitScope::Gate(id) => (self.gate, id),
             LimitScope::Agent(id) => (self.agent, id),
             LimitScope::Server(name) => (self.server, name),
+            LimitScope::Model => (self.model, ""),
             LimitScope::Store => (self.store, ""),
         };
         if place.is_empty() { String::new() } else { format!(" in {}", place.replace("{}", name)) }

@@ -69,7 +69,8 @@ pub(super) fn entered(suspended: &SuspendedCall, may_remember: bool, result: Eli
     match shape {
         Shape::Whole => FormEntry::Answer(content),
         Shape::Yes if asks_to_permit(suspended) && !is_plain_yes(&content) => FormEntry::Unreadable(
-            "only yes or no to this call is accepted; an operator can permit more".to_owned(),
+            "only yes or no to this call is accepted; [permissions] of tollgate.toml can allow more"
+                .to_owned(),
         ),
         Shape::Yes => FormEntry::Answer(Value::Bool(true)),
         Shape::Field => field().map_or_else(nothing, FormEntry::Answer),

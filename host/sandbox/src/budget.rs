@@ -107,7 +107,7 @@ impl MemoryBudget {
     /// Returns the words that follow "raise it" in a message about this budget: ` in ` and the place
     /// where an operator changes `memory_budget_bytes`, or nothing.
     #[must_use]
-    pub fn place(&self) -> String {
+    pub fn limit_place(&self) -> String {
         self.limit_places.of(LimitScope::Host)
     }
 

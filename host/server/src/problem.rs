@@ -81,7 +81,7 @@ pub const CODES: &[(&str, &str)] = &[
         "own_question",
         "Questions of own runs are answered by others: [serve] has `decides = \"others\"`, or the run was asked for by A2A.",
     ),
-    ("owned_elsewhere", "Another process carries the run. Send the request to that process."),
+    ("owned_elsewhere", "Another process drives the run. Send the request to that process."),
     (
         "record_lost",
         "A tool has run, but the store could not record it. Check what it did, and do not repeat the call.",

@@ -180,6 +180,7 @@ static PLACES: LimitPlaces = LimitPlaces {
     gate: "tollgate.toml, under [gates.{}.limits]",
     agent: "tollgate.toml, under [agents.{}.limits]",
     server: "tollgate.toml, under [mcp.{}]",
+    model: "tollgate.toml, under [model]",
     store: "tollgate.toml, under [store]",
 };
 

@@ -4,6 +4,7 @@ use crate::config::{ComponentGrants, Details, Grant, GrantKind, KINDS, unknown_f
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
 use tollgate_agent::egress::HttpPattern;
@@ -41,7 +42,7 @@ impl Serialize for RequestedGrants {
             map.serialize_entry("why", why)?;
         }
         let files: Vec<_> = self.grants.of(GrantKind::Files).filter_map(RequestedFile::of).collect();
-        for row in KINDS {
+        for row in KINDS.iter().filter(|row| row.kind.is_requestable()) {
             let names: Vec<_> = self.grants.names(row.kind).collect();
             match row.kind {
                 _ if names.is_empty() => {}
@@ -69,10 +70,13 @@ impl<'de> Visitor<'de> for RequestsVisitor {
     }
 
     fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<RequestedGrants, M::Error> {
-        let (mut why, mut grants) = (None, Vec::new());
+        let (mut why, mut grants, mut seen) = (None, Vec::new(), BTreeSet::new());
         while let Some(key) = map.next_key::<String>()? {
+            if !seen.insert(key.clone()) {
+                return Err(M::Error::custom(format!("duplicate field `{key}`")));
+            }
             if key == "why" {
-                why = Some(map.next_value()?);
+                why = map.next_value()?;
                 continue;
             }
             let requestable = KINDS.iter().filter(|row| row.kind.is_requestable());
@@ -128,6 +132,9 @@ pub enum ManifestError {
     /// It makes too many requests.
     #[error("it makes more than {MAX_OF_A_KIND} requests of one kind")]
     TooMany,
+    /// It asks for a kind of grants that components cannot request.
+    #[error("it asks for {}, which only an operator can grant", .0.power())]
+    NotRequestable(GrantKind),
     /// It asks for a name that no grant can have.
     #[error("it asks for \"{}\", which is not a plain name", clean(.0, 60))]
     Name(String),
@@ -155,12 +162,15 @@ impl RequestedGrants {
         self.grants.each().is_empty()
     }
 
-    /// Checks that the requests are few enough to be read, and that a grant could have their
-    /// names.
+    /// Checks that the requests are few enough to be read, that components can request their kinds,
+    /// and that a grant could have their names.
     ///
     /// # Errors
-    /// They are too many, or have a name that no grant has.
+    /// They are too many, are of a kind that only an operator grants, or have a name that no grant has.
     pub fn check(&self) -> Result<(), ManifestError> {
+        if let Some(asked) = self.grants.each().iter().find(|asked| !asked.kind.is_requestable()) {
+            return Err(ManifestError::NotRequestable(asked.kind));
+        }
         if KINDS.iter().any(|row| self.grants.of(row.kind).count() > MAX_OF_A_KIND) {
             return Err(ManifestError::TooMany);
         }
@@ -383,7 +393,12 @@ mod tests {
                 _ => format!("{} = [\"{name}\"]", row.path[0]),
             };
             assert_eq!(toml::from_str::<RequestedGrants>(&asked).is_ok(), row.kind.is_requestable());
+            let all = RequestedGrants { why: None, grants: granted.clone() };
+            let is_accepted = all.check() != Err(ManifestError::NotRequestable(row.kind));
+            assert_eq!(is_accepted, row.kind.is_requestable());
+            assert_eq!(serde_json::to_string(&all).unwrap() != "{}", row.kind.is_requestable());
             if row.kind.is_requestable() {
+                assert_eq!(row.path.len(), 1, "a request's key is the first part alone");
                 let asked = asks(&asked);
                 assert_eq!(asked.requests()[0].kind, row.kind);
                 assert_eq!((asked.lacking(&granted), asked.narrow(&granted)), (Vec::new(), granted));
@@ -411,6 +426,14 @@ mod tests {
         let known = "unknown field `state`, expected one of `why`, `files`, `http`, `secrets`, `settings`, \
                      `environment`, `actions`, `delegates`";
         assert_eq!(why.message(), known);
+    }
+
+    #[test]
+    fn json_may_have_a_purpose_of_null_and_no_key_twice() {
+        let read = |json: &str| serde_json::from_str::<RequestedGrants>(json).map_err(|why| why.to_string());
+        assert_eq!(read(r#"{"why": null}"#), Ok(RequestedGrants::default()));
+        let twice = read(r#"{"settings": ["a"], "settings": ["b"]}"#).unwrap_err();
+        assert!(twice.starts_with("duplicate field `settings`"), "{twice}");
     }
 
     #[test]

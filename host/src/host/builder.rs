@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::Semaphore;
 use tollgate_agent::gate::ToolList;
+use tollgate_agent::limit_places::LimitPlaces;
 use tollgate_agent::name;
 use tollgate_agent::state::key::MAX_THREAD_STATE_BYTES;
 use tollgate_sandbox::{MemoryBudget, SandboxConfig};
@@ -159,7 +160,8 @@ impl HostBuilder {
     /// Sets the budget of host memory for clients and models. Pass that of the sandbox that
     /// runs the tools (`Sandbox::memory_budget`), so that both share one budget. By default,
     /// the host has a budget of its own, of the sandbox's default size. Messages about limits name
-    /// the [places](MemoryBudget::with_limit_places) of the budget.
+    /// the [places](MemoryBudget::with_limit_places) of the budget, or if it has none, those of the
+    /// configuration that the toolbox was loaded with.
     #[must_use]
     pub fn memory_budget(mut self, budget: MemoryBudget) -> Self {
         self.memory_budget = Some(budget);
@@ -216,7 +218,10 @@ impl HostBuilder {
         }
         builtin::equip(&mut self.toolbox, &self.agents)?;
         self.toolbox.set_thread_state_bytes(self.thread_state_bytes);
-        let memory_budget = self.memory_budget.unwrap_or_else(default_budget);
+        let mut memory_budget = self.memory_budget.unwrap_or_else(default_budget);
+        if *memory_budget.limit_places() == LimitPlaces::NONE {
+            memory_budget = memory_budget.with_limit_places(self.toolbox.catalog().limit_places());
+        }
         self.toolbox.set_limit_places(memory_budget.limit_places());
         let remote = self.agents.values().filter_map(|agent| agent.remote.as_ref());
         remote.for_each(|remote| remote.use_budget(&memory_budget));
@@ -253,4 +258,34 @@ impl HostBuilder {
 
 fn default_budget() -> MemoryBudget {
     MemoryBudget::new(SandboxConfig::default().memory_budget_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::config::Config;
+
+    #[tokio::test]
+    async fn limits_have_the_places_of_the_configuration_unless_the_budget_has_others() {
+        static OTHERS: LimitPlaces = LimitPlaces { host: "the settings", ..LimitPlaces::NONE };
+        let dir = tempfile::tempdir().unwrap();
+        let (base_dir, tools_dir) = (dir.path().to_owned(), dir.path().to_owned());
+        let config = Config { base_dir, tools_dir, ..Config::default() };
+        let places = config.limits.sandbox.limit_places;
+        assert_ne!(places, &LimitPlaces::NONE);
+        let toolbox = Toolbox::load_with(&config).await.unwrap();
+        let builder = || Host::builder().toolbox(toolbox.clone());
+        let budget = MemoryBudget::new(1 << 20);
+        let hosts = [
+            (builder(), places),
+            (builder().memory_budget(budget.clone()), places),
+            (builder().memory_budget(budget.with_limit_places(&OTHERS)), &OTHERS),
+        ];
+        for (builder, places) in hosts {
+            let host = builder.build().unwrap();
+            assert_eq!(host.memory_budget().limit_places(), places);
+            assert_eq!(host.toolbox().catalog().limit_places(), places);
+        }
+    }
 }

@@ -61,7 +61,7 @@ impl Host {
         }
         let until = Instant::now() + PATIENCE;
         loop {
-            if let Some(joined) = self.decide_at_work(run_id, &decisions).await? {
+            if let Some(joined) = self.decide_driven(run_id, &decisions).await? {
                 return Ok(joined);
             }
             match self.continue_run(run_id, Input::Decided(decisions.clone()), Busy::Refuse).await {
@@ -185,7 +185,7 @@ impl Host {
 
     /// Delivers decisions to a run that this host is driving. Returns `None` if it is not, or
     /// comes to rest first.
-    async fn decide_at_work(
+    async fn decide_driven(
         &self,
         run_id: &str,
         decisions: &[Decision],

@@ -123,9 +123,9 @@ impl Host {
             self.overloaded(format!(
                 "the host has no memory to read the whole record of the run {run_id} now: it has {bytes} bytes, \
                  which take up to {MEMORY_OF_RECORD} times as much memory; try again later, or raise \
-                 memory_budget_bytes = {}{}",
+                 memory_budget_bytes (now {}){}",
                 self.memory_budget().total_bytes(),
-                self.memory_budget().place()
+                self.memory_budget().limit_place()
             ))
         })
     }
@@ -178,15 +178,15 @@ impl Host {
              {MEMORY_OF_MESSAGES} times as much memory, and a conversation may use half of memory_budget_bytes = {}; \
              begin a new thread, or raise memory_budget_bytes{}",
             self.memory_budget().total_bytes(),
-            self.memory_budget().place()
+            self.memory_budget().limit_place()
         )
     }
 
     fn no_memory(&self) -> String {
         format!(
-            "the host has no memory to read the thread now; try again later, or raise memory_budget_bytes = {}{}",
+            "the host has no memory to read the thread now; try again later, or raise memory_budget_bytes (now {}){}",
             self.memory_budget().total_bytes(),
-            self.memory_budget().place()
+            self.memory_budget().limit_place()
         )
     }
 }

@@ -215,10 +215,10 @@ impl Host {
     fn no_memory_to_continue(&self, run_id: &str) -> String {
         format!(
             "the host has no memory to continue the run {} now: its record has long replies of the model, or long \
-             answers to its calls; try again later, or raise memory_budget_bytes = {}{}",
+             answers to its calls; try again later, or raise memory_budget_bytes (now {}){}",
             clean(run_id, 100),
             self.memory_budget().total_bytes(),
-            self.memory_budget().place()
+            self.memory_budget().limit_place()
         )
     }
 

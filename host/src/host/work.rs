@@ -331,14 +331,15 @@ impl Host {
         let decided = aside_if(takes_long, || run.decide(toolbox.catalog(), 0, input));
         match decided {
             Ok(events) if events.is_empty() => {
-                let decision = match input {
-                    Input::Decided(decisions) => decisions.first().cloned(),
+                let repeated = match input {
+                    Input::Decided(decisions) => decisions.first(),
                     _ => None,
                 };
+                let made = repeated.and_then(|repeated| run.decision(&repeated.id));
                 Err(HostError::AlreadyDecided {
                     message: "the question was answered before".to_owned(),
-                    target: decision.as_ref().map(|made| made.target.clone()).unwrap_or_default(),
-                    decision: decision.map(Box::new),
+                    target: repeated.map(|repeated| repeated.target.clone()).unwrap_or_default(),
+                    decision: made.cloned().map(Box::new),
                 })
             }
             Ok(_) => Ok(()),

@@ -48,7 +48,7 @@ async fn reply(resources: ModelResources, mut request: ModelRequest, ask: u32) -
     let ModelResources { model, memory_budget, replies, publisher } = resources;
     let memory = ReservedReply::new(&memory_budget);
     request.memory = Some(Arc::clone(&memory) as Arc<dyn ReplyMemory>);
-    let mut tell = |delta| {
+    let mut publish = |delta| {
         publisher.publish_live(match delta {
             Delta::Text(text) => LiveContent::TextDelta { text },
             Delta::Reasoning(text) => LiveContent::ReasoningDelta { text },
@@ -58,7 +58,7 @@ async fn reply(resources: ModelResources, mut request: ModelRequest, ask: u32) -
             }
         });
     };
-    match AssertUnwindSafe(model.reply(request, &mut tell)).catch_unwind().await {
+    match AssertUnwindSafe(model.reply(request, &mut publish)).catch_unwind().await {
         Ok(Ok(mut reply)) => {
             match memory.hand_over(&reply) {
                 Ok(memory) => memory.into_iter().for_each(|memory| replies.hold(Arc::new(memory))),
@@ -80,15 +80,15 @@ fn failed(ask: u32, error: String) -> Input {
 
 /// Asks the model with the hooks before and after it.
 pub(super) async fn ask_with_hooks(
-    scene: HookContext,
+    context: HookContext,
     resources: ModelResources,
     request: ModelRequest,
     number: u32,
 ) -> Input {
     let publisher = resources.publisher.clone();
     let mut hooked = ModelHooked::default();
-    let (request, supplied) = scene.before_model(request, number, &mut hooked).await;
-    let was_told = supplied.is_none();
+    let (request, supplied) = context.before_model(request, number, &mut hooked).await;
+    let was_streamed = supplied.is_none();
     let replied = match supplied {
         Some(reply) => Input::Replied { ask: number, reply, hooked: None },
         None => ask(resources, request, number).await,
@@ -97,9 +97,9 @@ pub(super) async fn ask_with_hooks(
         Input::Replied { reply, .. } => reply,
         failed => return failed,
     };
-    let reply = scene.after_model(reply, number, &mut hooked).await;
+    let reply = context.after_model(reply, number, &mut hooked).await;
     let changed = !hooked.reply_changed_by.is_empty();
-    if changed && was_told {
+    if changed && was_streamed {
         // The client has seen parts of the first reply, which are no longer valid.
         let reason = format!("changed by {}", hooked.reply_changed_by.join(", "));
         publisher.publish_live(LiveContent::ReplyRestarted {
@@ -109,7 +109,7 @@ pub(super) async fn ask_with_hooks(
             reason,
         });
     }
-    if (changed || !was_told) && !reply.message.text.is_empty() {
+    if (changed || !was_streamed) && !reply.message.text.is_empty() {
         publisher.publish_live(LiveContent::TextDelta { text: reply.message.text.clone() });
     }
     let hooked = (hooked != ModelHooked::default()).then(|| Box::new(hooked));

@@ -17,7 +17,7 @@ impl Driver {
     /// Decides on an input, and answers the requests of a child once its end is recorded.
     pub(super) async fn accept(&mut self, input: Input) -> Result<(), RunError> {
         let child = match &input {
-            Input::ChildStands { call_id, ordinal, .. } => Some((call_id.clone(), *ordinal)),
+            Input::ChildChanged { call_id, ordinal, .. } => Some((call_id.clone(), *ordinal)),
             _ => None,
         };
         self.step(input).await?;

@@ -212,7 +212,7 @@ fn stands(place: ChildPlace, end: SharedEnd) -> BoxFuture<'static, Input> {
     Box::pin(async move {
         let ran = end.await;
         let (call_id, ordinal) = place;
-        Input::ChildStands { call_id, ordinal, end: ran.end.clone() }
+        Input::ChildChanged { call_id, ordinal, end: ran.end.clone() }
     })
 }
 

@@ -2,8 +2,8 @@
 //! other runs committed.
 
 use super::driver::Driver;
+use super::kept_turn::TimedTurn;
 use super::parts::RunParts;
-use super::turn_keeper::TimedTurn;
 use crate::store::rules::moved;
 use crate::store::{KeyFilter, StateRead, StoreError};
 use std::collections::BTreeSet;

@@ -67,7 +67,7 @@ impl ReplyMemory for ReservedReply {
                 "overloaded: the host has no memory for the model's reply, which takes at least {bytes} bytes; the \
                  limit is memory_budget_bytes = {}, of all runs and calls together, which an operator can raise{}",
                 self.budget.total_bytes(),
-                self.budget.place()
+                self.budget.limit_place()
             )
         })
     }
@@ -190,7 +190,7 @@ impl CountedAnswers {
 
 impl NoAnswerMemory {
     fn words(self, budget: &MemoryBudget) -> String {
-        let (total, place) = (budget.total_bytes(), budget.place());
+        let (total, place) = (budget.total_bytes(), budget.limit_place());
         match self {
             Self::TooLong(bytes) => format!(
                 "overloaded: the answers to calls in this run's conversation have {bytes} bytes, and one run may keep \

@@ -9,11 +9,11 @@ use super::components::components_of;
 use super::conversation_memory::{AnswerMemory, ConversationMemory};
 use super::gate_round::{GateRound, ask_own_gate};
 use super::hooks::HookContext;
+use super::kept_turn::{KeptTurn, TimedTurn};
 use super::lease::RunLease;
 use super::parts::RunParts;
 use super::recent_changes::RecentChanges;
 use super::services::RunStops;
-use super::turn_keeper::{TimedTurn, TurnKeeper};
 use super::work::{Work, on_its_own};
 use super::{RunEnd, RunError, UnrecordedEffect, spans};
 use crate::blocking::aside_if;
@@ -96,7 +96,7 @@ pub(crate) struct Driver {
     /// Receives decisions while the run is at work.
     pub(super) inbox: Inbox,
     /// The turn to commit, kept while a call runs again after a conflict.
-    turn_keeper: TurnKeeper,
+    kept_turn: KeptTurn,
     /// Held until the run rests.
     lease: Option<RunLease>,
 }
@@ -127,7 +127,7 @@ impl Driver {
             last_call: None,
             end_text: String::new(),
             unrecorded: UnrecordedEffect::Unknown,
-            turn_keeper: TurnKeeper::default(),
+            kept_turn: KeptTurn::default(),
             lease: None,
         })
     }
@@ -279,7 +279,7 @@ impl Driver {
             Input::Attempted { call_id, .. } => UnrecordedEffects::of_tools(self.ran_for_good(call_id)),
             _ => UnrecordedEffects::default(),
         };
-        let (mut turn, mut rewriting) = (self.turn_keeper.take(), None);
+        let (mut turn, mut rewriting) = (self.kept_turn.take(), None);
         let long_values = if turn.is_none() { self.long_values(&input) } else { BTreeSet::new() };
         if !long_values.is_empty() {
             match Arc::clone(&self.parts.services.long_values).try_acquire_owned() {
@@ -332,7 +332,7 @@ impl Driver {
     fn keep_turn(&self, turn: Option<TimedTurn>) {
         let runs_again = self.run.calls().iter().any(|call| call.attempts > 0 && call.end().is_none());
         if let Some(turn) = turn.filter(|turn| turn.is_kept && runs_again && !self.rests()) {
-            self.turn_keeper.keep(turn);
+            self.kept_turn.keep(turn);
         }
     }
 
@@ -503,8 +503,8 @@ impl Driver {
                     Box::pin(async move { trying.run().instrument(span).await })
                 }
                 Effect::After(ended) => {
-                    let scene = HookContext::new(&services.hooks, toolbox.catalog(), &self.run);
-                    Box::pin(scene.after_call(ended))
+                    let context = HookContext::new(&services.hooks, toolbox.catalog(), &self.run);
+                    Box::pin(context.after_call(ended))
                 }
                 Effect::EndChild { call_id, ordinal, run_id } => {
                     match self.children.end(&self.parts.host, (call_id, ordinal), run_id) {

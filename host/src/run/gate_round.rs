@@ -16,7 +16,7 @@ use tollgate_agent::state::{KeySet, Snapshot};
 /// One round of questions, with the context that gates see.
 pub(super) struct GateRound {
     gates: Gates,
-    scene: HookContext,
+    context: HookContext,
     spec: Arc<RunSpec>,
     snapshot: Snapshot,
     keys: KeySet,
@@ -65,7 +65,7 @@ impl GateRound {
         let catalog = parts.toolbox.catalog();
         Self {
             gates: parts.services.gates.clone(),
-            scene: HookContext::new(&parts.services.hooks, catalog, run),
+            context: HookContext::new(&parts.services.hooks, catalog, run),
             spec: Arc::clone(run.spec()),
             snapshot: run.state().snapshot(),
             keys: catalog.keys().clone(),
@@ -94,9 +94,9 @@ impl GateRound {
             let_through += 1;
         }
         let hooking = self.questions.iter().take(let_through).filter(|question| question.asks_hooks);
-        let scene = &self.scene;
+        let context = &self.context;
         let hooked = hooking.map(|question| async move {
-            (question.proposal.call_id().clone(), scene.before_call(question).await)
+            (question.proposal.call_id().clone(), context.before_call(question).await)
         });
         let hooked = futures::future::join_all(hooked).await;
         Input::Judged { round: self.round, answers, hooked }

@@ -15,6 +15,7 @@ mod decisions;
 mod driver;
 mod gate_round;
 mod hooks;
+mod kept_turn;
 mod lease;
 mod model_turn;
 mod parts;
@@ -24,7 +25,6 @@ mod room;
 mod services;
 mod spans;
 mod thread_locks;
-mod turn_keeper;
 mod waiting;
 mod work;
 

@@ -9,6 +9,7 @@ use crate::store::{Store, StoreErrorKind};
 use futures::future::BoxFuture;
 use std::sync::Arc;
 use std::time::Duration;
+use tollgate_agent::limit_places::LimitScope;
 use tollgate_agent::message::ModelRequest;
 use tollgate_agent::prompt;
 use tollgate_agent::run::Input;
@@ -61,13 +62,13 @@ impl Driver {
         });
         match resources {
             Some(resources) if self.parts.services.hooks.has_model_hooks() => {
-                let scene =
+                let context =
                     HookContext::new(&self.parts.services.hooks, self.parts.toolbox.catalog(), &self.run);
                 Box::pin(async move {
                     if let Err(error) = until_ready(&answers, &resources.memory_budget, &*store).await {
                         return Input::ModelFailed { ask: number, error };
                     }
-                    ask_with_hooks(scene, resources, request, number).await
+                    ask_with_hooks(context, resources, request, number).await
                 })
             }
             Some(resources) => Box::pin(async move {
@@ -77,7 +78,8 @@ impl Driver {
                 ask(resources, request, number).await
             }),
             None => {
-                let error = "the agent has no model; configure one for it".to_owned();
+                let place = self.parts.toolbox.catalog().limit_places().of(LimitScope::Model);
+                let error = format!("the agent has no model; configure one for it{place}");
                 Box::pin(std::future::ready(Input::ModelFailed { ask: number, error }))
             }
         }

@@ -120,7 +120,7 @@ fn parsed_bytes(arguments: &str) -> u64 {
 }
 
 fn too_large(bytes: u64, budget: &MemoryBudget) -> String {
-    let (total_bytes, place) = (budget.total_bytes(), budget.place());
+    let (total_bytes, place) = (budget.total_bytes(), budget.limit_place());
     format!(
         "overloaded: reading the arguments of the model's calls would take {bytes} bytes; one reply may use a \
          quarter of memory_budget_bytes = {total_bytes}, which an operator can raise{place}"
@@ -133,6 +133,6 @@ pub(crate) fn no_memory(what: &str, tool_name: &str, budget: &MemoryBudget) -> F
     let message = format!("The host has no memory to read {what} for '{name}' now. Try again later.");
     Fault::new(Code::Overloaded, message).with_detail(format!(
         "the limit is memory_budget_bytes = {total_bytes}, of all calls together; an operator can raise it{}",
-        budget.place()
+        budget.limit_place()
     ))
 }

@@ -77,7 +77,7 @@ impl Driver {
             let all_stop = async {
                 while let Some(input) = self.work.next().await {
                     match input {
-                        Input::ChildStands { .. } | Input::Hooked { .. } => counting.push(input),
+                        Input::ChildChanged { .. } | Input::Hooked { .. } => counting.push(input),
                         Input::Attempted { call_id, usage, .. } => stopped.push((call_id, usage)),
                         _ => {}
                     }

@@ -106,9 +106,11 @@ fn too_many(tool_name: &str, places: &CallLimit, limit_places: &'static LimitPla
         ),
     )
     .with_detail(format!(
-        "its limit is concurrent_calls = {}, and waiting_calls = {} more may wait; an operator can raise it{}",
+        "its limit is concurrent_calls = {}; an operator can raise it{}. Up to waiting_calls = {} more may wait, \
+         which an operator can raise{}",
         places.permits(),
+        limit_places.of(LimitScope::Tool(tool_name)),
         places.max_waiting(),
-        limit_places.of(LimitScope::Tool(tool_name))
+        limit_places.of(LimitScope::Host)
     ))
 }

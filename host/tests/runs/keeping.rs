@@ -411,7 +411,7 @@ async fn z3_a_whole_record_is_read_only_if_there_is_memory_for_it() {
     let held = budget.try_reserve(6 << 20).unwrap();
     for refused in [host.room_for_record(&large).await.err(), host.replay(&large, None).await.err()] {
         let Some(HostError::Overloaded { message: words, .. }) = refused else { panic!("{refused:?}") };
-        assert!(words.contains("memory_budget_bytes = 8388608"), "{words}");
+        assert!(words.contains("or raise memory_budget_bytes (now 8388608)"), "{words}");
     }
     drop(held);
     assert_eq!(host.replay(&large, None).await.unwrap().attempts.len(), 1);

@@ -138,7 +138,10 @@ async fn z3_a_run_continues_only_if_there_is_memory_for_the_long_replies_in_its_
     else {
         panic!("it was continued")
     };
-    assert!(words.contains("long replies") && words.contains("memory_budget_bytes = 16777216"), "{words}");
+    assert!(
+        words.contains("long replies") && words.contains("memory_budget_bytes (now 16777216)"),
+        "{words}"
+    );
     drop(held);
     let end = next.decide(&end.run_id, decided()).await.unwrap().wait().await.unwrap();
     assert_eq!(end.text, "Done.");

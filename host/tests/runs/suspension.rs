@@ -4,6 +4,7 @@ use crate::with_each_store;
 use crate::world::host;
 use serde_json::{Value, json};
 use tollgate::models::ScriptedTurn;
+use tollgate::store::RunCommand;
 use tollgate::{CallRequest, HostError, RunRequest};
 use tollgate_agent::run::{CallEnd, Decision, DecisionAnswer, RunStatus};
 
@@ -57,6 +58,16 @@ with_each_store! {
         let handle = host.decide(&end.run_id, decision("d1", &target, DecisionAnswer::Cancel)).await.unwrap();
         let CallEnd::Fault(fault) = handle.wait().await.unwrap().last_call.unwrap().end.clone() else { panic!() };
         assert!(fault.message.contains("because"), "{}", fault.message);
+    }
+
+    async fn w5_a_repeated_decision_is_answered_with_the_recorded_one(store: StoreAt) {
+        let host = host(&store, vec![ScriptedTurn::calls([("ask", json!({})), ("ask", json!({}))])]);
+        let end = host.run(RunRequest::new("default", "Do it").on_thread("t")).await.unwrap().wait().await.unwrap();
+        let made = decision("d1", &end.waiting[0].call_id, resume(json!({"ok": true})));
+        host.decide(&end.run_id, made.clone()).await.unwrap().wait().await.unwrap();
+        let again = host.send(&end.run_id, RunCommand::Decide(Decision { at_ms: 9, ..made })).await;
+        let Err(HostError::AlreadyDecided { decision: Some(recorded), .. }) = again else { panic!("{again:?}") };
+        assert_eq!((recorded.id.as_str(), recorded.at_ms), ("d1", 1));
     }
 
     async fn w7_a_new_message_supersedes_what_waits(store: StoreAt) {

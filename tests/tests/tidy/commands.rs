@@ -36,8 +36,13 @@ const ALLOWED: &[(&str, &str, &str)] = &[
     ("host/sandbox/src/load/census.rs", "componentize", "options of compilers for components"),
 ];
 
-/// The parts of libraries whose input is `tollgate.toml`, so that their messages are about it.
+/// The parts of libraries whose input is `tollgate.toml`, so that their messages are about it. Models and
+/// clients of MCP servers are made of its tables, and the questions in forms follow its rules.
 const CONFIGURATION_READERS: &[&str] = &[
+    "host/mcp/src/client/",
+    "host/mcp/src/form.rs",
+    "host/models/src/config/",
+    "host/models/src/providers/",
     "host/registry/src/",
     "host/src/config/",
     "host/src/gates/directory.rs",

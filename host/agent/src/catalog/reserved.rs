@@ -4,6 +4,7 @@
 
 use super::{Catalog, Owner, OwnerKind};
 use crate::descriptor::{DescriptorError, ToolDescriptor};
+use crate::limit_places::LimitScope;
 use crate::name;
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ impl Catalog {
                 "the id \"{}\" of {} is reserved for the server {server}, or looks like it; {}",
                 owner.id,
                 owner.origin,
-                rename(server)
+                self.rename(server)
             ))),
         }
     }
@@ -42,7 +43,7 @@ impl Catalog {
                      with \"{}\"; {}",
                     owner.origin,
                     name::server_prefix(server),
-                    rename(server)
+                    self.rename(server)
                 )));
             }
         }
@@ -54,10 +55,10 @@ impl Catalog {
         let is_other = |server: &&String| owner.kind != OwnerKind::Mcp || owner.id != server.as_str();
         self.servers.iter().filter(is_other).map(String::as_str)
     }
-}
 
-fn rename(server: &str) -> String {
-    format!("rename it, or the server {server}")
+    fn rename(&self, server: &str) -> String {
+        format!("rename it, or the server{}", self.limit_places().of(LimitScope::Server(server)))
+    }
 }
 
 #[cfg(test)]

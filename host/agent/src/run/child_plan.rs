@@ -276,7 +276,7 @@ impl Transition<'_> {
     }
 
     /// Records that a child ended or waits for a person, unless the record says so already.
-    pub(super) fn record_child_end(&mut self, place: ChildPlace, end: ChildEnd) {
+    pub(super) fn record_child_state(&mut self, place: ChildPlace, end: ChildEnd) {
         let Some(child) = self.run.children.get(&place) else { return };
         if self.run.is_finished() || child.state == ChildState::Ended {
             return;

@@ -11,6 +11,7 @@ use crate::catalog::Catalog;
 use crate::catalog::ToolVersion;
 use crate::code::Code;
 use crate::hook::ModelHooked;
+use crate::limit_places::LimitScope;
 use crate::message::{Finish, Message, ModelReply};
 use crate::outcome::Fault;
 use crate::proposal::{Arguments, Proposal};
@@ -53,8 +54,8 @@ impl Run {
                 let place = (call_id.clone(), *ordinal);
                 draft.child_asked(place, *attempt, agent_id.clone(), digest.clone(), run_id.clone());
             }
-            Input::ChildStands { call_id, ordinal, end } => {
-                draft.record_child_end((call_id.clone(), *ordinal), end.clone());
+            Input::ChildChanged { call_id, ordinal, end } => {
+                draft.record_child_state((call_id.clone(), *ordinal), end.clone());
             }
             Input::Decided(decisions) => self.take_decisions(&mut draft, decisions)?,
             Input::Message(text) => self.supersede(&mut draft, text.clone())?,
@@ -160,8 +161,8 @@ impl Run {
             return draft.settle();
         }
         if calls.is_empty() {
-            return draft
-                .complete_run_with(self.status_of_answer(&reply, may_be_empty), self.turn_text(&reply));
+            let status = self.status_of_answer(draft.catalog, &reply, may_be_empty);
+            return draft.complete_run_with(status, self.turn_text(&reply));
         }
         let offered =
             |name: &str| self.spec.offers(name) && self.filter.shows(name) && !hidden.contains(name);
@@ -189,21 +190,24 @@ impl Run {
     }
 
     /// Returns how a run ends with a reply without calls: only a whole answer completes it.
-    fn status_of_answer(&self, reply: &ModelReply, may_be_empty: bool) -> RunStatus {
+    fn status_of_answer(&self, catalog: &Catalog, reply: &ModelReply, may_be_empty: bool) -> RunStatus {
         let is_empty = !may_be_empty && self.turn_text(reply).trim().is_empty();
         let error = match reply.finish {
             _ if self.stops_on_text(reply) => return RunStatus::Completed,
-            Finish::Filtered => "the provider's filter withheld the model's reply (finish reason: filtered)",
-            Finish::Length => {
-                "the model's reply was cut off by its length, even after it was continued (finish reason: length); \
-                 raise `max_output_tokens` of the model, or ask for less"
+            Finish::Filtered => {
+                "the provider's filter withheld the model's reply (finish reason: filtered)".to_owned()
             }
+            Finish::Length => format!(
+                "the model's reply was cut off by its length, even after it was continued (finish reason: length); \
+                 raise the model's `max_output_tokens`{}, or ask for less",
+                catalog.limit_places().of(LimitScope::Model)
+            ),
             Finish::Stop if is_empty => {
-                "the model's reply is empty (finish reason: stop); send the message again"
+                "the model's reply is empty (finish reason: stop); send the message again".to_owned()
             }
             Finish::Stop => return RunStatus::Completed,
         };
-        RunStatus::Failed { error: error.to_owned() }
+        RunStatus::Failed { error }
     }
 
     /// Bounds and cleans the name of the model, which comes from the provider. A composition of

@@ -35,7 +35,7 @@ impl Run {
 
     /// Takes one decision. A decision that was taken before changes nothing.
     fn take_decision(&self, draft: &mut Transition<'_>, decision: Decision) -> Result<(), InputRefusal> {
-        if let Some(before) = self.decisions.get(&decision.id) {
+        if let Some(before) = self.decision(&decision.id) {
             return if before.answer == decision.answer && before.target == decision.target {
                 Ok(())
             } else {
@@ -92,6 +92,12 @@ impl Run {
                 InputRefusal::of(RefusalKind::UnknownTarget(target.to_owned()), message)
             }
         })
+    }
+
+    /// Returns the recorded decision with this id.
+    #[must_use]
+    pub fn decision(&self, id: &str) -> Option<&Decision> {
+        self.decisions.get(id)
     }
 
     /// Returns the latest decision about this call or question.

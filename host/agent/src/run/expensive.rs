@@ -32,7 +32,7 @@ impl Run {
             Input::Attempted { outcome, .. } => {
                 steps.outcome(self, catalog, outcome).and_then(|()| steps.returned(self, catalog))
             }
-            Input::Hooked { .. } | Input::ChildStands { .. } | Input::Restarted | Input::Abandoned => {
+            Input::Hooked { .. } | Input::ChildChanged { .. } | Input::Restarted | Input::Abandoned => {
                 steps.returned(self, catalog)
             }
             Input::Judged { answers, .. } => {

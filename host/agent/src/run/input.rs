@@ -90,7 +90,7 @@ pub enum Input {
         run_id: String,
     },
     /// A child ended or waits.
-    ChildStands {
+    ChildChanged {
         /// The call.
         call_id: SmolStr,
         /// The position of the child among the call's requests.

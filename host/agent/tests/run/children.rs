@@ -70,7 +70,7 @@ impl World {
     }
 
     pub(crate) fn child_ends(&mut self, call_id: &str, end: ChildEnd) -> Vec<Event> {
-        self.give(Input::ChildStands { call_id: call_id.into(), ordinal: 1, end })
+        self.give(Input::ChildChanged { call_id: call_id.into(), ordinal: 1, end })
     }
 
     fn plan(&self, request: &ChildRequest) -> Result<Arc<RunSpec>, ChildError> {

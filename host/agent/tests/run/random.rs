@@ -187,7 +187,7 @@ fn perform(world: &mut World, key: &EffectKey, mut choice: Choice) {
             Input::Judged { round, answers, hooked: hooked.collect() }
         }
         Effect::After(ended) => Input::Hooked { call_id: ended.call_id, answers: vec![choice.hook_answer()] },
-        Effect::EndChild { call_id, ordinal, .. } => Input::ChildStands { call_id, ordinal, end: ended() },
+        Effect::EndChild { call_id, ordinal, .. } => Input::ChildChanged { call_id, ordinal, end: ended() },
         // Some tools run children before they end, and some do not wait for them.
         Effect::Execute(execution) if choice.of(4) == 3 && may_ask(world, &execution) => {
             world.under_way.insert(key.clone(), Effect::Execute(execution.clone()));
@@ -224,7 +224,7 @@ fn asks(execution: &Execution, choice: &mut Choice) -> Input {
     let (call_id, ordinal) = (execution.permit.call_id().to_owned(), 1 + u32::from(choice.of(3)));
     let run_id = format!("{call_id}/{ordinal}");
     match choice.of(3) {
-        0 => Input::ChildStands { call_id, ordinal, end: ended() },
+        0 => Input::ChildChanged { call_id, ordinal, end: ended() },
         1 => {
             let question = ChildQuestion {
                 run_id,
@@ -236,7 +236,7 @@ fn asks(execution: &Execution, choice: &mut Choice) -> Input {
                 arguments: None,
                 ticket: Ticket::confirm("Sure?"),
             };
-            Input::ChildStands { call_id, ordinal, end: ChildEnd::Waiting(Box::new(question)) }
+            Input::ChildChanged { call_id, ordinal, end: ChildEnd::Waiting(Box::new(question)) }
         }
         _ => Input::ChildAsked {
             call_id,

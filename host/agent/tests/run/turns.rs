@@ -2,6 +2,7 @@
 
 use crate::world::{World, done, faults, reply, stopped};
 use tollgate_agent::code::Code;
+use tollgate_agent::limit_places::LimitPlaces;
 use tollgate_agent::message::{Finish, Message, ModelReply, TokenUsage};
 use tollgate_agent::run::{Effect, RunLimits, RunStatus};
 
@@ -93,13 +94,16 @@ fn a2_the_same_calls_again_and_again_end_the_run() {
 
 #[test]
 fn a3_a_reply_that_was_cut_off_is_continued_twice() {
+    static PLACES: LimitPlaces = LimitPlaces { model: "the settings", ..LimitPlaces::NONE };
     let mut world = World::asked(RunLimits::default());
+    world.catalog.set_limit_places(&PLACES);
     for part in ["One, ", "two, ", "three"] {
         assert!(world.is_asking());
         world.reply_as(reply(part, &[], Finish::Length));
     }
     let RunStatus::Failed { error } = world.status() else { panic!("{:?}", world.status()) };
     assert!(error.contains("(finish reason: length)"), "{error}");
+    assert!(error.contains("raise the model's `max_output_tokens` in the settings, or"), "{error}");
     assert_eq!(world.final_text(), "One, two, three", "what there is of the answer is kept");
     let notes = world.run.messages().iter().filter(|m| matches!(m, Message::Note(_))).count();
     assert_eq!((notes, world.run.usage().steps), (2, 1));

@@ -341,8 +341,8 @@ mod tests {
             "  rate limited; retrying in 1 s (2 of 5)"
         );
         assert_eq!(
-            shown("The provider cannot be reached at http://localhost:1 (`base_url` of the model)."),
-            "  the provider cannot be reached at http://localhost:1 (`base_url` of the model); retrying in 1 s (2 of 5)"
+            shown("The provider cannot be reached at http://localhost:1 (`base_url` in [model])."),
+            "  the provider cannot be reached at http://localhost:1 (`base_url` in [model]); retrying in 1 s (2 of 5)"
         );
         assert_eq!(
             shown("The provider's stream broke."),

@@ -348,7 +348,7 @@ fn subjects(loaded: &LoadedTools) -> Vec<Subject> {
             stands: ApprovalState { held: false, open },
         }
     });
-    let others = loaded.held.iter().map(|held| (held, true));
+    let others = loaded.pending.iter().map(|pending| (pending, true));
     let others = others.chain(loaded.unopened.iter().map(|unopened| (unopened, false)));
     let others = others.map(|(found, held)| {
         let declined = approvals.of(&found.id).and_then(|approved| approved.declined.as_ref());

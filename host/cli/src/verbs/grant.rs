@@ -171,7 +171,7 @@ impl GrantVerb {
         approve::settle(&*store, about, noted, changes).await?;
         show(&id, &config, subject.as_ref().filter(|_| self.asked), output);
         warn_without_effect(&id, &config, &opened.loaded, output);
-        if !self.asked && opened.loaded.held.iter().any(|held| held.id == id) {
+        if !self.asked && opened.loaded.pending.iter().any(|pending| pending.id == id) {
             output.warn(&format!(
                 "{id} is not served yet: its version asks for more than was approved; approve it: {} grant {id} --asked",
                 program()

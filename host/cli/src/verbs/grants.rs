@@ -31,9 +31,9 @@ impl GrantsVerb {
     pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
         let opened = OpenSession::open(globals, output).await?;
         let served = opened.loaded.components.iter().map(|component| component.id.as_str());
-        let held = opened.loaded.held.iter().map(|held| held.id.as_str());
+        let pending = opened.loaded.pending.iter().map(|pending| pending.id.as_str());
         let known: BTreeSet<&str> =
-            opened.config.grants.keys().map(String::as_str).chain(served).chain(held).collect();
+            opened.config.grants.keys().map(String::as_str).chain(served).chain(pending).collect();
         if let Some(id) = self.component.as_deref().filter(|id| !known.contains(id)) {
             let shown = shown_line(id, 80);
             let hint = did_you_mean(id, known.iter().copied()).unwrap_or_else(|| ";".to_owned());
@@ -66,8 +66,8 @@ fn show(opened: &OpenSession, ids: &[&str], output: &Output) {
         if let Some(component) = loaded(opened, id) {
             let lacking = powers::asked_and_lacking(component.asks.as_ref(), &component.grants);
             approve::say_lacking(id, &lacking, output);
-        } else if let Some(held) = opened.loaded.held.iter().find(|held| held.id == **id) {
-            let file = shown_line(&held.file.display().to_string(), 200);
+        } else if let Some(pending) = opened.loaded.pending.iter().find(|pending| pending.id == **id) {
+            let file = shown_line(&pending.file.display().to_string(), 200);
             output.say(&format!("{DIM}{id} waits for approval: {file}{DIM:#}"));
         }
     }
@@ -75,9 +75,9 @@ fn show(opened: &OpenSession, ids: &[&str], output: &Output) {
 
 fn as_json(opened: &OpenSession, id: &str) -> Value {
     let grants = opened.config.grants_of(id);
-    let held = opened.loaded.held.iter().find(|held| held.id == id);
-    let asks = match held {
-        Some(held) => held.asks.as_ref(),
+    let pending = opened.loaded.pending.iter().find(|pending| pending.id == id);
+    let asks = match pending {
+        Some(pending) => pending.asks.as_ref(),
         None => loaded(opened, id).and_then(|component| component.asks.as_ref()),
     };
     json!({
@@ -85,7 +85,7 @@ fn as_json(opened: &OpenSession, id: &str) -> Value {
         "asks": asks,
         "lacking": powers::asked_and_lacking(asks, &grants),
         "decided": opened.loaded.approvals.of(id),
-        "waits_for_approval": held.is_some(),
+        "waits_for_approval": pending.is_some(),
     })
 }
 

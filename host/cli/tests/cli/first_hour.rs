@@ -273,9 +273,9 @@ fn the_doctor_contacts_what_the_configuration_names() {
     let lacks = found(model(&has_model, "tiny"), 0);
     assert!(lacks.contains("model tiny note") && lacks.contains("begins with small, large"), "{lacks}");
     let refused = found(model(&wants_login, "small"), 1);
-    assert!(refused.contains("broken") && refused.contains("`api_key_env` of the model"), "{refused}");
+    assert!(refused.contains("broken") && refused.contains("`api_key_env` in [model]"), "{refused}");
     let gone = found(model("127.0.0.1:1", "small"), 1);
-    assert!(gone.contains("cannot be reached at http://127.0.0.1:1 (`base_url` of the model)"), "{gone}");
+    assert!(gone.contains("cannot be reached at http://127.0.0.1:1 (`base_url` in [model])"), "{gone}");
     place.type_in(&["doctor", "--offline"]).ends_with(0).answers("not contacted (--offline)");
 
     let mcp = "[mcp.m]\ncommand = \"sh\"\nargs = [\"-c\", \"echo no key >&2; exit 3\"]\n";

@@ -178,7 +178,7 @@ async fn a_version_that_waits_for_approval_is_served_once_it_is_approved() {
         assert!(refused.reason.contains(words), "{}", refused.reason);
     }
     assert_eq!(asked(&host).await, "1");
-    assert_eq!(place.load().await.held.len(), 1, "a start does not serve it either");
+    assert_eq!(place.load().await.pending.len(), 1, "a start does not serve it either");
     approve(&place, "version.wasm", Some(more)).await;
     assert!(matches!(live.refresh().await.as_slice(), [Change::Served { .. }]));
     until(&host, "2").await;

@@ -13,9 +13,13 @@ async fn ended(host: Host, tool: &'static str) -> String {
         CallEnd::Result(_) => "success".to_owned(),
         CallEnd::Fault(fault) => {
             let detail = fault.detail.unwrap_or_default();
-            assert!(detail.contains("concurrent_calls = 1,"), "{detail}");
+            assert!(detail.contains("concurrent_calls = 1;"), "{detail}");
             assert!(
-                detail.ends_with("can raise it in tollgate.toml, under [tools.waits.limits]"),
+                detail.contains("can raise it in tollgate.toml, under [tools.waits.limits]."),
+                "{detail}"
+            );
+            assert!(
+                detail.ends_with("which an operator can raise in tollgate.toml, under [limits]"),
                 "{detail}"
             );
             fault.code.to_string()

@@ -99,7 +99,7 @@ async fn r1_an_approved_version_has_its_id_whatever_the_files_are_called() {
     approve_asking(&place, "files.wasm", "").await;
     let loaded = place.load().await;
     assert_eq!(served(&loaded), [] as [&str; 0]);
-    assert_eq!((loaded.held.len(), refused(&loaded).len()), (1, 2));
+    assert_eq!((loaded.pending.len(), refused(&loaded).len()), (1, 2));
 }
 
 /// The same bytes under another name have another manifest, which yields to the one that was
@@ -167,7 +167,7 @@ async fn r1_without_a_decision_no_file_has_an_id_that_two_claim() {
     place.put("other.wasm", &component("other", "write", "2"));
     let loaded = place.load().await;
     assert_eq!(served(&loaded), ["other.wasm"]);
-    assert_eq!((loaded.contested.len(), loaded.held.len()), (2, 0));
+    assert_eq!((loaded.contested.len(), loaded.pending.len()), (2, 0));
     for (file, reason) in refused(&loaded) {
         assert!(reason.contains("a-evil.wasm") && reason.contains("files.wasm"), "{file}: {reason}");
     }
@@ -299,6 +299,7 @@ async fn z16_a_component_that_uses_a_configured_servers_names_is_refused() {
     assert_eq!(served(&loaded), ["good.wasm"]);
     for (file, reason) in refused(&loaded) {
         assert!(reason.contains("reserved for the server files"), "{file}: {reason}");
+        assert!(reason.contains("or the server in tollgate.toml, under [mcp.files]"), "{file}: {reason}");
     }
     let mut live = DirectoryState::new(host, place.sandbox.clone(), place.config.clone(), &loaded);
     place.put("later.wasm", &component("later", "files__write", "666"));

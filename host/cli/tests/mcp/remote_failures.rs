@@ -33,7 +33,7 @@ fn l5_a_server_that_exits_at_its_start_is_shown_with_its_code_and_last_words() {
     let place = scripted("printf 'no key\\033[2J\\nerror: set API_KEY\\n' >&2; exit 3\n");
     let said = said(&place).says("its process ended before it answered (exit code 3)");
     let said = said.says("its standard error ends with \"no key[2J error: set API_KEY\"");
-    let said = said.says("correct `command`, `args` and `env` of the server other");
+    let said = said.says("correct `command`, `args` and `env` in [mcp.other]");
     assert_eq!(said.stderr.matches("API_KEY").count(), 1, "{}", said.stderr);
     let killed = scripted("kill -9 $$\n");
     self::said(&killed).says("(signal 9)");
@@ -55,6 +55,7 @@ fn l5_a_program_that_speaks_another_protocol_is_shown_with_what_it_said() {
     let stays = hurried("printf 'SSH-2.0-OpenSSH_9.6\\r\\n'; exec sleep 600\n");
     said(&stays)
         .says("it did not start within 2000 ms")
+        .says("correct [mcp.other], or give it longer with `start_timeout_ms`")
         .says("its output begins with \"SSH-2.0-OpenSSH_9.6\", which is not an MCP message");
     let ends = scripted("read -r line; echo 'usage: server [OPTIONS]'; exit 0\n");
     said(&ends).says("(exit code 0)").says("its output begins with \"usage: server [OPTIONS]\"");
@@ -68,7 +69,7 @@ fn l5_a_port_on_which_nothing_listens_is_named() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let said = said(&reaching(port))
         .says(&format!("nothing listens at http://127.0.0.1:{port}/mcp"))
-        .says("start the server, or correct `url` of the server other");
+        .says("start the server, or correct `url` in [mcp.other]");
     assert!(!said.stderr.contains("hidden") && !said.stderr.contains("user:key"), "{}", said.stderr);
 }
 
@@ -91,7 +92,7 @@ fn l5_a_server_of_something_else_than_mcp_is_named_with_what_it_answered() {
     let page = answering("200 OK", "text/html", "<h1>\u{1b}[2Jwelcome</h1>");
     said(&page).says("answered with text/html content, which is not MCP");
     let refuses = answering("401 Unauthorized", "text/plain", "no\u{1b}[2J token");
-    said(&refuses).says("refused the request: HTTP 401").says("correct `token_env` of the server other");
+    said(&refuses).says("refused the request: HTTP 401").says("correct `token_env` in [mcp.other]");
     let fails = answering("502 Bad Gateway", "text/plain", "");
     said(&fails).says("answered HTTP 502");
 }

@@ -129,7 +129,7 @@ impl ServerConnection {
                         let server = link.server();
                         ConnectionFailure::is_final(format!(
                             "the environment variable {name} is not set; set it to the token, or correct \
-                             `token_env` of the server {server}"
+                             `token_env` in [mcp.{server}]"
                         ))
                     })
                 });

@@ -83,7 +83,7 @@ impl Servers {
         let mut firsts = Vec::new();
         let stop = CancellationToken::new();
         for (name, server) in &config.servers {
-            let (tell, mut first) = watch::channel(None);
+            let (first_attempt, mut first) = watch::channel(None);
             let kept_server = ManagedServer {
                 host: host.clone(),
                 name: name.clone(),
@@ -93,12 +93,12 @@ impl Servers {
                 group_keeper: config.group_keeper.clone(),
                 stop: stop.clone(),
                 link: Arc::new(Link::new(name.clone(), server.answer_bytes)),
-                tell,
+                first_attempt,
             };
             kept.push(tokio::spawn(kept_server.keep()));
             firsts.push(async move {
-                let told = first.wait_for(Option::is_some).await;
-                told.ok().and_then(|told| told.clone()).unwrap_or_default()
+                let attempt = first.wait_for(Option::is_some).await;
+                attempt.ok().and_then(|attempt| attempt.clone()).unwrap_or_default()
             });
         }
         let firsts = futures::future::join_all(firsts).await;
@@ -133,7 +133,7 @@ struct ManagedServer {
     stop: CancellationToken,
     link: Arc<Link>,
     /// The result of the first attempt.
-    tell: watch::Sender<Option<FirstAttempt>>,
+    first_attempt: watch::Sender<Option<FirstAttempt>>,
 }
 
 /// The result of the first attempt to connect a server.
@@ -174,13 +174,13 @@ impl ManagedServer {
                 self.withdraw();
             }
             let is_reported = self.link.lost(&why);
-            let is_notice = self.tell.send_if_modified(|told| {
-                let first = told.is_none();
-                told.get_or_insert_with(|| FirstAttempt {
+            let is_notice = self.first_attempt.send_if_modified(|attempt| {
+                let is_first = attempt.is_none();
+                attempt.get_or_insert_with(|| FirstAttempt {
                     failed: Some(format!("the server {} failed to start: {why}", self.name)),
                     notices: Vec::new(),
                 });
-                first
+                is_first
             });
             // Notices are shown elsewhere, and a call in progress ends with the reason.
             if !is_notice && is_reported {
@@ -223,7 +223,7 @@ impl ManagedServer {
             Err(_) => {
                 ways.timed_out();
                 Err(ConnectionFailure::because(format!(
-                    "it did not start within {} ms{}; correct the settings of the server {}, or give it longer with `start_timeout_ms`",
+                    "it did not start within {} ms{}; correct [mcp.{}], or give it longer with `start_timeout_ms`",
                     whole.as_millis(),
                     self.link.output.shown(),
                     self.name
@@ -279,11 +279,11 @@ impl ManagedServer {
             match tokio::time::timeout(self.config.start_timeout, connection.list()).await {
                 Ok(Ok(listed)) => {
                     let notices = self.offer(&listed, connection.has_resources());
-                    if self.tell.borrow().is_some() {
+                    if self.first_attempt.borrow().is_some() {
                         notices.iter().for_each(|notice| tracing::warn!("{notice}"));
                     }
                     self.link.found(connection.peer());
-                    self.tell.send_replace(Some(FirstAttempt { failed: None, notices }));
+                    self.first_attempt.send_replace(Some(FirstAttempt { failed: None, notices }));
                 }
                 Ok(Err(gone)) => return gone,
                 Err(_) => return ConnectionFailure::because("it did not list its tools in time"),

@@ -29,14 +29,14 @@ pub(super) async fn process(
     };
     let output = process.output().shown();
     ConnectionFailure::because(format!(
-        "{what}{output}; correct `command`, `args` and `env` of the server {server}"
+        "{what}{output}; correct `command`, `args` and `env` in [mcp.{server}]"
     ))
 }
 
 /// Returns why the server at this address does not start.
 pub(super) fn url(error: &ClientInitializeError, url: &reqwest::Url, server: &str) -> ConnectionFailure {
     let shown = shown(url);
-    let wrong = format!("correct `url` of the server {server}");
+    let wrong = format!("correct `url` in [mcp.{server}]");
     let other = |what: String| ConnectionFailure::because(format!("{what}; look at the server, or {wrong}"));
     if let Some(what) = answered(error) {
         return other(format!("{what} ({shown})"));
@@ -56,7 +56,7 @@ pub(super) fn url(error: &ClientInitializeError, url: &reqwest::Url, server: &st
             let refused = ["HTTP 401", "HTTP 403"].iter().any(|status| words.starts_with(status));
             match refused {
                 true => ConnectionFailure::because(format!(
-                    "{shown} refused the request: {words}; correct `token_env` of the server {server}, and the \
+                    "{shown} refused the request: {words}; correct `token_env` in [mcp.{server}], and the \
                      variable that it names"
                 )),
                 false if words.starts_with("HTTP ") => other(format!("{shown} answered {words}")),

@@ -91,11 +91,11 @@ pub enum ModelConfigError {
     #[error(transparent)]
     Recording(#[from] RecordingError),
     /// A key is missing, or a key is set that has no meaning here.
-    #[error("the model's settings cannot be used: {0}")]
+    #[error("the table [model] cannot be used: {0}")]
     Invalid(String),
     /// The environment variable with the API key is missing or unusable.
     #[error(
-        "the model `{model}` needs an API key, and the environment variable {variable} {what}; type `export {variable}=...`, or name another variable: `api_key_env = \"...\"` of the model"
+        "the model `{model}` needs an API key, and the environment variable {variable} {what}; type `export {variable}=...`, or name another variable: `api_key_env = \"...\"` in [model]"
     )]
     ApiKey {
         /// The model that needs it.
@@ -107,7 +107,7 @@ pub enum ModelConfigError {
     },
     /// This program has no clients of providers.
     #[error(
-        "the provider of [model] cannot be called: this program was built without clients of providers; build it with the feature `providers`, or use `provider = \"recorded\"`"
+        "this program was built without clients of model providers; build it with the feature `providers`, or use `provider = \"recorded\"`"
     )]
     WithoutProviders,
 }

@@ -18,7 +18,7 @@ fn a_missing_key_is_answered_with_the_line_to_type() {
         refusal("provider = \"anthropic\"\nmodel = \"claude-sonnet-4-5\""),
         "the model `claude-sonnet-4-5` needs an API key, and the environment variable \
          ANTHROPIC_API_KEY is not set; type `export ANTHROPIC_API_KEY=...`, or name another \
-         variable: `api_key_env = \"...\"` of the model"
+         variable: `api_key_env = \"...\"` in [model]"
     );
 }
 
@@ -81,7 +81,7 @@ fn a_configuration_made_in_code_is_the_one_that_is_written() {
 fn a_provider_is_refused_in_a_build_without_clients() {
     for provider in ["openai", "anthropic", "gemini", "ollama"] {
         let refused = refusal(&format!("provider = \"{provider}\"\nmodel = \"m\""));
-        assert!(refused.contains("this program was built without clients of providers"), "{refused}");
+        assert!(refused.contains("this program was built without clients of model providers"), "{refused}");
     }
     assert!(refusal("provider = \"recorded\"").contains("file = \"turns.toml\""));
 }

@@ -39,7 +39,7 @@ pub(super) fn of_long_response(status: StatusCode) -> ModelFault {
 pub(super) fn cut_off(frames: usize) -> ModelFault {
     match frames {
         0 => broken(
-            "it ended without a single event. If this happens again, check that `base_url` of the model is \
+            "it ended without a single event. If this happens again, check that `base_url` in [model] is \
              the base of an API",
         ),
         _ => broken("it ended before the reply did"),
@@ -61,7 +61,7 @@ fn of_transport(error: BoxError) -> ModelFault {
             StreamTimeout::Read => "idle_timeout_ms",
         };
         return ModelFault::transient(
-            &format!("The provider was silent for too long. The limit is `{key}` of the model."),
+            &format!("The provider was silent for too long. The limit is `{key}` in [model]."),
             None,
         );
     }

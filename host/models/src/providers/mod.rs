@@ -129,14 +129,14 @@ impl HttpModel {
         // The path and the query may contain secrets.
         let (origin, path) = (base_url.origin().ascii_serialization(), base_url.path());
         if fault.message().starts_with(errors::UNREACHABLE) {
-            let at = format!("{} at {origin} (`base_url` of the model)", errors::UNREACHABLE);
+            let at = format!("{} at {origin} (`base_url` in [model])", errors::UNREACHABLE);
             return fault.reworded(|words| words.replacen(errors::UNREACHABLE, &at, 1));
         }
         if fault.message().starts_with(errors::UNAUTHORIZED) {
             let hint = match &self.options.key_variable {
                 Some(variable) => format!("The key is read from the environment variable {variable}."),
                 None => {
-                    "No key was sent; name the variable that holds it: `api_key_env` of the model.".to_owned()
+                    "No key was sent; name the variable that holds it: `api_key_env` in [model].".to_owned()
                 }
             };
             return fault.reworded(|words| format!("{} {hint}", sentence(words)));
@@ -194,7 +194,7 @@ impl Model for HttpModel {
             Ok(Err(_)) => Err(ModelFault::transient("The reply could not be read.", None)),
             Err(_) => Err(ModelFault::transient(
                 &format!(
-                    "The reply was incomplete after {limit:.1?}. The limit is `reply_timeout_ms` of the model."
+                    "The reply was incomplete after {limit:.1?}. The limit is `reply_timeout_ms` in [model]."
                 ),
                 None,
             )),
@@ -234,7 +234,7 @@ impl Options {
         let path = path.trim_end_matches('/');
         is_missing.then(|| {
             format!(
-                "`base_url` of the model may lack its path: try `base_url = \"{origin}{path}{customary}\"`."
+                "`base_url` in [model] may lack its path: try `base_url = \"{origin}{path}{customary}\"`."
             )
         })
     }

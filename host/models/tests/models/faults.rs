@@ -324,7 +324,7 @@ async fn a6_a_server_that_is_not_there_is_named_without_its_path() {
     let (reply, deltas) = ask(&*model, hello()).await;
     let fault = reply.unwrap_err();
     let start =
-        format!("After 2 attempts: The provider cannot be reached at {origin} (`base_url` of the model): ");
+        format!("After 2 attempts: The provider cannot be reached at {origin} (`base_url` in [model]): ");
     assert!(fault.message().starts_with(&start), "{fault}");
     assert!(!fault.message().contains("/v1"), "{fault}");
     assert_eq!(deltas.len(), 1);

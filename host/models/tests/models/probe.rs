@@ -59,7 +59,7 @@ async fn a_refusal_names_the_setting_to_correct_and_never_the_key() {
     let server = Server::new(vec![Reply::status(404), Reply::status(404)]).await;
     assert_eq!(probe("openai", &server.url, "one").await, Ok(Probe::Unlisted));
     let fault = probe("openai", server.url.trim_end_matches("/v1"), "one").await.unwrap_err();
-    assert!(fault.message().contains("`base_url` of the model may lack its path"), "{fault}");
+    assert!(fault.message().contains("`base_url` in [model] may lack its path"), "{fault}");
     let fault = probe("openai", "http://127.0.0.1:1/v1", "one").await.unwrap_err();
     assert!(fault.message().contains("cannot be reached at http://127.0.0.1:1"), "{fault}");
     let recorded: ModelConfig = toml::from_str("provider = \"recorded\"\nfile = \"turns.toml\"").unwrap();

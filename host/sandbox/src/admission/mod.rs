@@ -23,11 +23,11 @@ use std::time::Duration;
 pub(crate) struct Admission {
     memory: MemoryBudget,
     calls: Arc<CallLimit>,
-    lending: Arc<LendingCalls>,
+    lending: Arc<CallsInChildRuns>,
 }
 
 /// The resources that calls keep while they wait for child runs.
-struct LendingCalls {
+struct CallsInChildRuns {
     bytes: AtomicU64,
     memory: MemoryBudget,
     calls: AtomicU32,
@@ -54,7 +54,7 @@ pub(crate) struct Slot {
     calls: Arc<CallLimit>,
     /// The component's slots, and the parts of them that the call takes.
     of_component: Option<(Arc<CallLimit>, u32)>,
-    lending: Arc<LendingCalls>,
+    lending: Arc<CallsInChildRuns>,
 }
 
 /// A slot among the running calls, returned on drop.
@@ -77,7 +77,7 @@ impl Admission {
         let calls = CallLimit::new(config.concurrent_calls.max(1), config.waiting_calls);
         let memory = MemoryBudget::new(config.memory_budget_bytes).with_limit_places(config.limit_places);
         Self {
-            lending: Arc::new(LendingCalls {
+            lending: Arc::new(CallsInChildRuns {
                 bytes: AtomicU64::new(0),
                 memory: memory.clone(),
                 calls: AtomicU32::new(0),
@@ -247,9 +247,9 @@ impl Drop for Charge {
     }
 }
 
-impl LendingCalls {
-    fn take(self: &Arc<Self>, bytes: u64) -> Result<LendingShare, NotAdmitted> {
-        let share = LendingShare { lending: Arc::clone(self), bytes };
+impl CallsInChildRuns {
+    fn take(self: &Arc<Self>, bytes: u64) -> Result<ChildRunShare, NotAdmitted> {
+        let share = ChildRunShare { lending: Arc::clone(self), bytes };
         let before = (self.bytes.fetch_add(bytes, Relaxed), self.calls.fetch_add(1, Relaxed));
         let fits = before.0.saturating_add(bytes) <= self.memory.most_for_calls_bytes() / 2
             && before.1 < self.most_calls;
@@ -258,12 +258,12 @@ impl LendingCalls {
 }
 
 /// The resources that one call holds while it waits for its child, returned on drop.
-struct LendingShare {
-    lending: Arc<LendingCalls>,
+struct ChildRunShare {
+    lending: Arc<CallsInChildRuns>,
     bytes: u64,
 }
 
-impl Drop for LendingShare {
+impl Drop for ChildRunShare {
     fn drop(&mut self) {
         self.lending.bytes.fetch_sub(self.bytes, Relaxed);
         self.lending.calls.fetch_sub(1, Relaxed);

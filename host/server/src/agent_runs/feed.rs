@@ -222,13 +222,13 @@ impl Feed {
                 Ok(Ok(Some(update))) => return Ok(update),
                 Ok(Ok(None) | Err(_)) => return Err(FeedEnd::lost(self.follower.as_ref())),
                 Err(_) if self.deadline.is_some() => return Err(FeedEnd::Waiting),
-                Err(_) => self.check_at_work().await?,
+                Err(_) => self.check_driven().await?,
             }
         }
     }
 
     /// Checks that a process drives the run.
-    async fn check_at_work(&self) -> Result<(), FeedEnd> {
+    async fn check_driven(&self) -> Result<(), FeedEnd> {
         let found = self.host.summary(&self.run_id).await.map_err(|_| FeedEnd::Lost)?;
         let is_lost = found.is_none_or(|run| run.status == "running" && !run.is_driven);
         if is_lost { Err(FeedEnd::lost(self.follower.as_ref())) } else { Ok(()) }

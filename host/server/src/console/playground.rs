@@ -156,7 +156,7 @@ fn activity(opened: &OpenedRun, viewer: &Viewer) -> Markup {
                 (Card::new(run, question, viewer.now_ms).answerable(may_decide).in_list().back_to("playground").open(&Entries::default(), &[], viewer))
             } }
             p.muted.status { (layout::badge(run.shown_status())) " " (layout::run_link(&run.run_id, html! { "Run " code { (text::short_id(&run.run_id)) } }))
-                @if opened.is_at_work { noscript { " " a href=(text::href("/console/playground", &[("agent", &run.agent_id), ("thread", super::viewer::owner_and_id(&run.thread_id).1)])) { "Refresh" } } }
+                @if opened.is_driven { noscript { " " a href=(text::href("/console/playground", &[("agent", &run.agent_id), ("thread", super::viewer::owner_and_id(&run.thread_id).1)])) { "Refresh" } } }
             }
         }
     }

@@ -41,7 +41,7 @@ pub(super) struct OpenedRun {
     pub(super) run: Run,
     pub(super) timeline: Timeline,
     /// Whether a process drives the run now.
-    pub(super) is_at_work: bool,
+    pub(super) is_driven: bool,
     /// The place among the whole records in memory.
     _place: Option<OwnedSemaphorePermit>,
     _memory: Option<Reservation>,
@@ -61,7 +61,7 @@ impl OpenedRun {
         let memory = host.room_for_record(&summary.run_id).await?;
         let record = viewer.store().record(&summary.run_id).await?;
         let events: Vec<_> = record.events.into_iter().map(|event| host.visible(event)).collect();
-        let is_at_work = summary.status == "running" && summary.is_driven;
+        let is_driven = summary.status == "running" && summary.is_driven;
         let (run, timeline) = (fold(&events), Timeline::of(&events));
         let run = Self {
             summary,
@@ -69,7 +69,7 @@ impl OpenedRun {
             damage: record.damage,
             run,
             timeline,
-            is_at_work,
+            is_driven,
             visible,
             _place: place,
             _memory: memory,
@@ -80,7 +80,7 @@ impl OpenedRun {
     /// Returns the end of the timeline's scale: now for a run that continues, and the last event
     /// for one that has ended. For a running one, it is rounded up so that it changes rarely.
     pub(super) fn until_ms(&self, now_ms: u64) -> u64 {
-        if self.is_at_work {
+        if self.is_driven {
             self.timeline.began_ms + rounded_up(now_ms.saturating_sub(self.timeline.began_ms))
         } else if self.timeline.is_waiting() {
             now_ms
@@ -203,12 +203,12 @@ fn timeline_view(opened: &OpenedRun, viewer: &Viewer, from: &str) -> Markup {
 fn head(opened: &OpenedRun, viewer: &Viewer) -> Markup {
     let (run, usage, limits) = (&opened.summary, opened.run.usage(), &opened.run.spec().limits);
     let identity = &opened.run.spec().identity;
-    let until = if opened.is_at_work { viewer.now_ms } else { opened.timeline.last_ms };
+    let until = if opened.is_driven { viewer.now_ms } else { opened.timeline.last_ms };
     let tokens = usage.all_tokens();
     let cost = viewer.cost(&run.agent_id, usage);
     html! {
         div.facts-card #run-head {
-            p.status { (layout::badge(run.shown_status())) @if opened.is_at_work { " for " (text::span(until.saturating_sub(run.started_at_ms))) } }
+            p.status { (layout::badge(run.shown_status())) @if opened.is_driven { " for " (text::span(until.saturating_sub(run.started_at_ms))) } }
             dl.facts {
                 dt { "Agent" } dd { (text::line(&run.agent_id, 64)) }
                 dt { "Thread" } dd { (layout::thread_link(&run.thread_id)) }
@@ -220,7 +220,7 @@ fn head(opened: &OpenedRun, viewer: &Viewer) -> Markup {
                 }
                 dt { "Began" } dd { (text::moment(run.started_at_ms, viewer.now_ms)) }
                 @if opened.timeline.is_waiting() { dt { "Waits since" } dd { (text::moment(opened.timeline.last_ms, viewer.now_ms)) } }
-                @else if !opened.is_at_work { dt { "Took" } dd { (text::span(opened.timeline.last_ms.saturating_sub(opened.timeline.began_ms))) } }
+                @else if !opened.is_driven { dt { "Took" } dd { (text::span(opened.timeline.last_ms.saturating_sub(opened.timeline.began_ms))) } }
                 dt { "Id" } dd { code.digest { (text::line(&run.run_id, 64)) } }
             }
             h2 { "Usage" }

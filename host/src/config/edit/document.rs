@@ -42,8 +42,11 @@ pub(super) fn add(
         values.iter().for_each(|(key, value)| set(table, key, value));
         return Some(());
     }
-    let mut new: InlineTable = values.iter().cloned().collect();
-    name_key.filter(|key| !new.contains_key(key)).map(|key| new.insert(key, name.into()));
+    let mut new = InlineTable::new();
+    name_key
+        .filter(|key| values.iter().all(|(other, _)| other != key))
+        .map(|key| new.insert(key, name.into()));
+    new.extend(values.iter().cloned());
     match list {
         Item::ArrayOfTables(tables) => tables.push(new.into_table()),
         _ => push(list.as_array_mut()?, name_key.map_or_else(|| name.into(), |_| new.into())),
@@ -54,7 +57,10 @@ pub(super) fn add(
 /// Sets a value in a table. The comments around an existing value stay.
 pub(super) fn set(table: &mut dyn TableLike, key: &str, value: &Value) {
     let item = entry(table, key, Item::Value(value.clone()));
-    let is_same = item.as_str() == value.as_str() && item.as_integer() == value.as_integer();
+    let texts = |list: &Array| list.iter().map(|text| text.as_str().map(str::to_owned)).collect::<Vec<_>>();
+    let is_same = item.as_str() == value.as_str()
+        && item.as_integer() == value.as_integer()
+        && item.as_array().map(texts) == value.as_array().map(texts);
     if let Some(old) = item.as_value_mut().filter(|_| !is_same) {
         let decor = old.decor().clone();
         *old = value.clone();

@@ -66,7 +66,7 @@ impl Edit {
 
     /// Adds to a component's grants. Existing grants stay. An existing directory or setting of
     /// the same name is changed in place and keeps the keys that are not given, such as its
-    /// quota. The keys that agents are passed are not written.
+    /// quota.
     pub fn grant(&mut self, component_id: &str, grants: &[Grant]) {
         self.make(GrantChange::Grant(component_id.to_owned(), grants.to_vec()));
     }

@@ -74,6 +74,22 @@ fn a_directory_of_the_same_name_is_changed_where_it_stands() {
     }
 }
 
+#[test]
+fn the_keys_of_an_agent_are_written() {
+    let granted = |text: &str| Config::parse(Path::new("tollgate.toml"), text).unwrap().grants_of("it");
+    let agent = "[agents.other]\n\n[grants.it]\ndelegates = [{ agent = \"other\"";
+    let text = format!("{agent}, seed = [\"it.brief\"], export = [\"it.result\", \"it.sources\"] }}]\n");
+    for before in [
+        "[agents.other]\n".to_owned(),
+        format!("{agent} }}]\n"),
+        format!("{agent}, seed = [\"it.old\"], export = [\"it.sources\"] }}]\n"),
+    ] {
+        assert_eq!(edited(&before, |edit| edit.grant("it", granted(&text).each())), text, "{before}");
+    }
+    let named = [Grant::named(GrantKind::Delegates, "other")];
+    assert_eq!(edited(&text, |edit| edit.grant("it", &named)), text, "keys that are not given stay");
+}
+
 /// Asserts that all non-blank characters are still there, in order.
 fn assert_has_letters_of(after: &str, before: &str) {
     let mut letters = after.chars();

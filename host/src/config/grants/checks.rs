@@ -94,7 +94,7 @@ pub(super) fn name(
 }
 
 /// Describes a grant of this name that follows another one of the same name.
-pub(super) fn twice(details: &Details, name: &str, other: &str) -> String {
+pub(super) fn duplicate(details: &Details, name: &str, other: &str) -> String {
     match details {
         Details::Delegate(_) => format!("the agent `{name}` is granted twice"),
         _ if name == other => format!("`guest` \"{other}\" is granted twice"),

@@ -2,11 +2,12 @@
 
 use serde::Serialize;
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use tollgate_agent::child::DelegateGrant;
 use tollgate_agent::egress::{AddressRange, HttpPattern};
 use tollgate_sandbox::FileAccess;
-use toml_edit::Value;
+use toml_edit::{Array, Value};
 
 /// The details of a grant beyond its kind and its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,9 +64,19 @@ impl Details {
         }
     }
 
-    /// Returns the values of a directory's table in the configuration, by key.
+    /// Returns the values of a directory's or an agent's table in the configuration, by key. Empty lists
+    /// of keys are left out.
     pub(in crate::config) fn values(&self) -> Vec<(&'static str, Value)> {
-        let Self::File(file) = self else { return Vec::new() };
+        let file = match self {
+            Self::File(file) => file,
+            Self::Delegate(keys) => {
+                let lists = [("seed", &keys.seed), ("export", &keys.export)].into_iter();
+                let lists = lists.filter(|(_, keys)| !keys.is_empty());
+                let array = |keys: &BTreeSet<String>| keys.iter().map(String::as_str).collect::<Array>();
+                return lists.map(|(name, keys)| (name, array(keys).into())).collect();
+            }
+            _ => return Vec::new(),
+        };
         let access = if file.access == FileAccess::Read { "read" } else { "read-write" };
         let host = file.host.to_string_lossy().into_owned();
         let guest = file.guest.as_str();

@@ -70,10 +70,10 @@ impl Grant {
             && (self.details.access() == FileAccess::ReadWrite || asked.details.access() == FileAccess::Read)
     }
 
-    /// Returns its place in listings: lists that people order stay in their order.
-    fn place(&self) -> (GrantKind, &str) {
-        let has_place = matches!(self.kind, GrantKind::Files | GrantKind::Http | GrantKind::Addresses);
-        (self.kind, if has_place { "" } else { self.name.as_str() })
+    /// Returns the sort key for listings. Lists that people order keep their order.
+    fn sort_key(&self) -> (GrantKind, &str) {
+        let keeps_order = matches!(self.kind, GrantKind::Files | GrantKind::Http | GrantKind::Addresses);
+        (self.kind, if keeps_order { "" } else { self.name.as_str() })
     }
 }
 
@@ -94,7 +94,7 @@ pub struct ComponentGrants(Vec<Grant>);
 impl FromIterator<Grant> for ComponentGrants {
     fn from_iter<I: IntoIterator<Item = Grant>>(grants: I) -> Self {
         let mut all: Vec<Grant> = grants.into_iter().collect();
-        all.sort_by(|one, other| one.place().cmp(&other.place()));
+        all.sort_by(|one, other| one.sort_key().cmp(&other.sort_key()));
         all.dedup();
         Self(all)
     }

@@ -66,7 +66,7 @@ fn check_one(source: &Source<'_>, raw: RawGrants, config: &Config) -> Result<Com
         if let Some(span) = span
             && let Some(other) = seen.insert((row.flag, name.to_lowercase()), name.clone())
         {
-            return Err(source.wrong(span, checks::twice(&details, &name, &other)));
+            return Err(source.wrong(span, checks::duplicate(&details, &name, &other)));
         }
         grants.push(Grant::new(row.kind, &name, details));
     }

@@ -30,7 +30,7 @@ pub struct LoadedTools {
     /// The decisions of people about components.
     pub approvals: Approvals,
     /// Components that ask for more than was approved, and are not served.
-    pub held: Vec<PendingComponent>,
+    pub pending: Vec<PendingComponent>,
     /// Components that are not served because something that they were granted is unavailable.
     pub unopened: Vec<PendingComponent>,
     /// Components that are not served because another file claims their id.

@@ -97,6 +97,7 @@ pub async fn load(
     })?;
     let total = files.len();
     let mut loaded = LoadedTools { stamps: files.iter().cloned().collect(), ..LoadedTools::default() };
+    loaded.toolbox.set_limit_places(config.limits.sandbox.limit_places);
     loaded.toolbox.reserve_servers(config.servers.keys().map(String::as_str));
     let mut loading = futures::stream::iter(files.into_iter().map(|(file, _)| file))
         .map(|file| async move { (load_one(sandbox, &file).await, file) })
@@ -213,7 +214,7 @@ impl LoadedTools {
         }
         let ready =
             ReadyComponent::new(component, file, config, &self.approvals, &self.lock).map_err(|unready| {
-                self.held.extend(unready.held.map(|held| *held));
+                self.pending.extend(unready.pending.map(|pending| *pending));
                 self.unopened.extend(unready.unopened.map(|unopened| *unopened));
                 unready.refusal
             })?;
@@ -243,7 +244,7 @@ struct ReadyComponent {
 struct UnservedComponent {
     refusal: FileRefusal,
     /// The component, if a person has to approve it first.
-    held: Option<Box<PendingComponent>>,
+    pending: Option<Box<PendingComponent>>,
     /// The component, if something that it was granted is unavailable.
     unopened: Option<Box<PendingComponent>>,
 }
@@ -256,13 +257,13 @@ impl ReadyComponent {
         approvals: &Approvals,
         lock: &Lock,
     ) -> Result<Self, UnservedComponent> {
-        let refused = |refusal: FileRefusal| UnservedComponent { refusal, held: None, unopened: None };
+        let refused = |refusal: FileRefusal| UnservedComponent { refusal, pending: None, unopened: None };
         let found = PendingComponent::of(&component, file, approvals).map_err(|why| refused(why.into()))?;
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         lock.check(config.locked, &name, &found.id, &found.digest, found.manifest.as_deref())
             .map_err(|why| refused(why.into()))?;
         if let Err(refusal) = approval::judge(&found, approvals) {
-            return Err(UnservedComponent { refusal, held: Some(Box::new(found)), unopened: None });
+            return Err(UnservedComponent { refusal, pending: Some(Box::new(found)), unopened: None });
         }
         let mut prepared = prepared.map_err(|why| refused(why.to_string().into()))?;
         let descriptor = component.descriptor();
@@ -276,7 +277,7 @@ impl ReadyComponent {
             Err(reason) => {
                 return Err(UnservedComponent {
                     refusal: reason.into(),
-                    held: None,
+                    pending: None,
                     unopened: Some(Box::new(found)),
                 });
             }

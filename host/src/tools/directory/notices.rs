@@ -32,9 +32,10 @@ pub(super) fn without_object(config: &Config, loaded: &LoadedTools) -> Vec<Strin
 }
 
 fn is_refused(loaded: &LoadedTools, id: &str) -> bool {
-    let mut held = loaded.held.iter().chain(&loaded.unopened).chain(&loaded.contested);
+    let mut pending = loaded.pending.iter().chain(&loaded.unopened).chain(&loaded.contested);
     let of_file = |file: &Path| file.file_stem().is_some_and(|stem| stem == id);
-    held.any(|held| held.id == id) || loaded.toolbox.refused().iter().any(|refused| of_file(&refused.file))
+    pending.any(|pending| pending.id == id)
+        || loaded.toolbox.refused().iter().any(|refused| of_file(&refused.file))
 }
 
 /// Returns the tools of agents that nothing provides, and those of permission rules that resemble

@@ -77,7 +77,7 @@ pub(super) async fn check_installed(
 ) -> Result<(), Failure> {
     let loaded = directory::load(sandbox, config, &|_, _, _| {}).await?;
     let served = loaded.components.iter().map(|found| (&found.id, &found.file));
-    let others = loaded.held.iter().chain(&loaded.unopened).chain(&loaded.contested);
+    let others = loaded.pending.iter().chain(&loaded.unopened).chain(&loaded.contested);
     let mut there = served.chain(others.map(|found| (&found.id, &found.file)));
     let is_rival = |(id, file): &(&String, &PathBuf)| {
         name::fold(id) == name::fold(&entry.id)

@@ -12,7 +12,7 @@ const MAX_TIME: Duration = Duration::from_millis(250);
 
 /// The turn of one run, if it keeps one.
 #[derive(Default)]
-pub(super) struct TurnKeeper(Arc<Mutex<Option<TimedTurn>>>);
+pub(super) struct KeptTurn(Arc<Mutex<Option<TimedTurn>>>);
 
 /// A turn, and when it ends.
 pub(super) struct TimedTurn {
@@ -28,7 +28,7 @@ impl TimedTurn {
     }
 }
 
-impl TurnKeeper {
+impl KeptTurn {
     /// Returns the turn if its time is not over.
     pub(super) fn take(&self) -> Option<TimedTurn> {
         lock(&self.0).take()
