@@ -79,7 +79,7 @@ pub(crate) struct Sender {
     pub(crate) begin: String,
     /// The row to which the sizes of components are added.
     pub(crate) shard: i16,
-    /// What the commit adds to them.
+    /// The sizes that the commit adds.
     pub(crate) added: AddedSizes,
     /// The event before the commit, if this host wrote it, or read it since it acquired the run.
     pub(crate) tail: Option<Tail>,

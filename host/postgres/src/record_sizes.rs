@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a size that was read is used. What other hosts add meanwhile is not known.
+/// How long a size that was read is used. Additions by other hosts are not known meanwhile.
 const USED_FOR: Duration = Duration::from_secs(1);
 /// The number of sizes beyond which old ones are dropped.
 const MAX_SIZES: usize = 1_024;
@@ -32,7 +32,7 @@ struct ReadSize {
     read_at: Instant,
 }
 
-/// What a commit adds to the sizes of components.
+/// The sizes that a commit adds to components.
 #[derive(Default)]
 pub(crate) struct AddedSizes {
     own: Vec<(String, u64)>,

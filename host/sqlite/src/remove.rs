@@ -249,7 +249,7 @@ pub(super) fn forget_if_empty(
         .optional()?;
     let is_forgotten = empty.is_some_and(|(thread_id, messages)| messages == 0 || is_generated(&thread_id));
     if is_forgotten && (turns.is_used_up() || !remove_rows(connection, thread)?) {
-        // No text equals a blob: nothing finds the thread any more, and its name may be used again.
+        // No text equals a blob: nothing finds the thread from now on, and its name may be used again.
         let forget = "UPDATE threads SET thread_id = CAST(id AS BLOB) WHERE id = ?1";
         connection.prepare_cached(forget)?.execute([thread])?;
     }

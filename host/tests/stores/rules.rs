@@ -526,7 +526,7 @@ with_each_store! {
                 .because(&"x".repeat(900));
             vec![AuditRecord { run_id: Some(run.into()), ..refused }; 16]
         };
-        // Nobody is charged for what is not part of a commit.
+        // No one is charged for a record outside of a commit.
         store.record_audit(refused("r0")).await.unwrap();
         at.open_limited(limits).admit(Some("t"), Some("kit")).await.unwrap();
         for (run, thread_is_full) in [("r1", false), ("r2", true)] {

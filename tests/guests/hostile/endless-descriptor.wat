@@ -3,4 +3,4 @@
 ;; descriptor: {"tools": {"$repeat": [
 ;;   {"id": "a", "name": "a", "description": "A.", "parameters": "{}"}, 200000]}}
 ;; limit: describe
-;; expects: refused "tools"
+;; expects: refused "crossing_bytes"

@@ -417,7 +417,7 @@ async fn behind_a_pooler_without_notifications_hosts_find_work_and_commands_by_l
     until("work", async || run_of(&submits, &run_id).await.is_driven.then_some(())).await;
     submits.send(&run_id, RunCommand::Cancel("enough".to_owned())).await.unwrap();
     until_status(&submits, &run_id, "cancelled").await;
-    let warns = |warnings: &[String]| warnings.iter().any(|why| why.contains("set listen_url"));
+    let warns = |warnings: &[String]| warnings.iter().any(|why| why.contains("listen_url"));
     assert!(warns(&deaf.warnings().await.unwrap()));
     assert!(!warns(&hears.warnings().await.unwrap()));
 }
