@@ -368,7 +368,7 @@ impl Reader<'_> {
         let query = || -> rusqlite::Result<Vec<(String, String)>> {
             let mut find = self.connection.prepare_cached(
                 "SELECT r.run_id, c.digest FROM run_components x JOIN runs r ON r.id = x.run
-                 JOIN components c ON c.id = x.component ORDER BY r.id",
+                 JOIN components c ON c.id = x.component WHERE +r.run_id < x'' ORDER BY r.id",
             )?;
             let rows = find.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
             rows.collect()
@@ -431,7 +431,9 @@ impl Reader<'_> {
 /// Returns the query for a list of runs. It contains only the requested conditions, so that each
 /// combination uses an index instead of scanning the table.
 fn listing(filter: &RunFilter) -> (String, Vec<Value>) {
-    let mut conditions = Vec::new();
+    // Every blob is greater than every text: a run that is being removed has no name any more. With the plus, no
+    // index is read for it.
+    let mut conditions = vec!["+r.run_id < x''"];
     let mut values = Vec::new();
     let mut only = |condition: &'static str, with: &[String]| {
         conditions.push(condition);
@@ -492,13 +494,12 @@ fn listing(filter: &RunFilter) -> (String, Vec<Value>) {
             values.push(Value::from(time.min(i64::MAX.cast_unsigned()).cast_signed()));
         }
     }
-    let wanted =
-        if conditions.is_empty() { String::new() } else { format!("WHERE {}", conditions.join(" AND ")) };
+    let wanted = conditions.join(" AND ");
     values.push(Value::from(i64::try_from(filter.limit).unwrap_or(i64::MAX)));
     let sql = format!(
         "SELECT r.run_id, t.thread_id, r.agent_id, r.kind, r.title, r.status, r.events,
                 r.started_at_ms, r.updated_at_ms, r.owner, r.epoch
-         FROM runs r JOIN threads t ON t.id = r.thread {wanted} ORDER BY r.id DESC LIMIT ?"
+         FROM runs r JOIN threads t ON t.id = r.thread WHERE {wanted} ORDER BY r.id DESC LIMIT ?"
     );
     (sql, values)
 }

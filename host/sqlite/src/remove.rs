@@ -40,8 +40,8 @@ impl RemovableRun {
     }
 }
 
-/// Removes runs. Of a long one, the last events go first, each part in a transaction: the rest is a record that
-/// ends earlier, and can be read.
+/// Removes runs, long ones in parts, each in a transaction. The last events go first. With the first of them, a
+/// run loses its name: nothing finds the rest of it any more, except the next call that removes old runs.
 #[derive(Default)]
 pub(super) struct RunRemover {
     /// The long run that is being removed, and the components that its events were charged to.
@@ -220,8 +220,9 @@ impl RunEnd {
         connection
             .prepare_cached("DELETE FROM events WHERE id >= (?1 << 32) + ?2 AND id < (?1 + 1) << 32")?
             .execute([run.id, first])?;
+        // No text equals a blob. The audit records, which are found by the name, are gone already.
         connection
-            .prepare_cached("UPDATE runs SET events = ?2 WHERE id = ?1")?
+            .prepare_cached("UPDATE runs SET events = ?2, run_id = CAST(id AS BLOB) WHERE id = ?1")?
             .execute([run.id, left.cast_signed()])?;
         run.events = left;
         Ok(())
@@ -307,7 +308,8 @@ mod tests {
     use tollgate_agent::run::event::{CheckedCall, ToolVersion};
     use tollgate_agent::run::{AgentSpec, RunLimits, RunSpec, RunStatus, Task};
     use tollgate_store::{
-        AuditKind, AuditRecord, Commit, CopySource, PruneOptions, RunFilter, RunStore, StateStore, Store,
+        AuditKind, AuditRecord, Commit, CommitError, CoordinationStore, CopySource, PruneOptions, RunFilter,
+        RunStore, StateStore, Store,
     };
 
     const MESSAGES: usize = 1_200;
@@ -368,6 +370,12 @@ mod tests {
         let (_, connection) = open::prepare(data.path()).unwrap();
         let (thread, component) = charged(&connection);
         assert!(thread > 2_500_000 && component == thread, "{thread}, {component}");
+        connection
+            .execute_batch(
+                "INSERT INTO components (id, digest, bytes) VALUES (1, 'd', x'00');
+                 INSERT INTO run_components (run, component) VALUES (1, 1)",
+            )
+            .unwrap();
         let (mut remover, mut pruned) = (RunRemover::default(), PruneReport::default());
         let (stop, events) = (CancellationToken::new(), MESSAGES as u64 + 3);
         let turns = used_up(&stop);
@@ -376,9 +384,19 @@ mod tests {
         while !remover.remove(&connection, &mut run, &mut pruned, &turns).unwrap() {
             parts += 1;
             remover.read_charges(&connection, run.id).unwrap();
+            // Once a part of its events is gone, the run is.
+            let is_whole = run.events == events;
             let left = store.record("r").await.unwrap();
-            assert_eq!((left.damage, left.events.len() as u64), (None, run.events));
-            assert_eq!(store.runs(RunFilter::one("r")).await.unwrap()[0].events, run.events);
+            assert_eq!((left.damage, left.events.len() as u64), (None, if is_whole { events } else { 0 }));
+            for filter in [RunFilter::default(), RunFilter::one("r")] {
+                assert_eq!(store.runs(filter).await.unwrap().len(), usize::from(is_whole));
+            }
+            assert_eq!(store.run_components().await.unwrap().len(), usize::from(is_whole));
+            assert_eq!(store.verify().await.unwrap().runs, u64::from(is_whole));
+            // It has ended, and nothing continues it.
+            let acquired = store.acquire("r", run.events).await;
+            assert_eq!(matches!(acquired, Err(CommitError::Advanced)), is_whole, "{acquired:?}");
+            assert!(acquired.is_err());
         }
         assert!(parts >= 4, "{parts} parts");
         assert_eq!(charged(&connection), (0, 0));
