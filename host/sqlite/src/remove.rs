@@ -259,14 +259,13 @@ pub(super) fn forget_if_empty(
 
 /// Removes the threads that have lost their names, also those of an earlier call that was stopped.
 pub(super) fn remove_forgotten(connection: &Connection, turns: &mut Turns<'_>) -> rusqlite::Result<()> {
-    while !turns.are_over() {
+    let remove_some = |connection: &Connection| {
         // Every blob is greater than every text.
         let next = "SELECT id FROM threads WHERE thread_id >= x'' LIMIT 1";
         let next = connection.prepare_cached(next)?.query_row([], |row| row.get::<_, i64>(0)).optional()?;
-        let Some(thread) = next else { break };
-        remove_rows(connection, thread)?;
-        turns.give_in_time();
-    }
+        next.map(|thread| remove_rows(connection, thread)).transpose()
+    };
+    while !turns.are_over() && turns.write_part(connection, remove_some)?.is_some() {}
     Ok(())
 }
 
