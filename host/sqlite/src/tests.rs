@@ -153,12 +153,7 @@ async fn a9_a_deferred_commit_is_written_soon_without_a_reader() {
     let store = SqliteStore::open(data.path()).unwrap();
     let other = SqliteStore::open(data.path()).unwrap();
     store.commit(deferred_start("one")).await.unwrap();
-    let soon = async {
-        while other.events("one", 0).await.unwrap().is_empty() {
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(std::time::Duration::from_secs(20), soon).await.unwrap();
+    until_stored(&other, "one", 1).await;
 }
 
 #[tokio::test]
@@ -319,30 +314,48 @@ fn large() -> Event {
     Event::MessageAdded { text: "x".repeat(4 << 20) }
 }
 
-#[tokio::test]
-async fn z3_a_large_commit_is_prepared_away_from_the_threads_that_drive_calls() {
-    let data = tempfile::tempdir().unwrap();
-    let store = SqliteStore::open(data.path()).unwrap();
-    for (after, events) in [(0, vec![started(), large()]), (2, vec![said(), large(), said()])] {
-        let durability = if after == 0 { Durability::Deferred } else { Durability::Durable };
-        let mut large = commit("r", events, after);
-        large.durability = durability;
-        let mut committing = std::pin::pin!(store.commit(large));
-        std::future::poll_fn(|cx| {
-            assert!(committing.as_mut().poll(cx).is_pending());
-            std::task::Poll::Ready(())
-        })
-        .await;
-        // It is not queued yet, so the next one is written before it.
-        store.commit(commit(&format!("other{after}"), vec![started()], 0)).await.unwrap();
-        assert_eq!(store.events("r", 0).await.unwrap().len() as u64, after);
-        committing.await.unwrap();
-        assert!(store.verify().await.unwrap().is_sound());
-    }
-    let event = store.events("r", 0).await.unwrap().len();
-    let read = store.readers.ask(|reader| Ok((reader.checksum("r", 5)?, reader.checksum("r", 6)?)));
-    let (last, none) = read.await.unwrap();
-    assert_eq!((event, last.map(|sum| sum.len()), none), (5, Some(16), None));
+#[test]
+fn z3_a_large_commit_is_prepared_away_from_the_threads_that_drive_calls() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
+    runtime.unwrap().block_on(async {
+        let data = tempfile::tempdir().unwrap();
+        let store = SqliteStore::open(data.path()).unwrap();
+        for (after, events) in [(0, vec![started(), large()]), (2, vec![said(), large(), said()])] {
+            let durability = if after == 0 { Durability::Deferred } else { Durability::Durable };
+            let mut large = commit("r", events, after);
+            large.durability = durability;
+            // No other thread prepares it yet.
+            let (release, held) = std::sync::mpsc::channel::<()>();
+            let blocking = tokio::task::spawn_blocking(move || held.recv());
+            let mut committing = store.commit(large);
+            let soon = Duration::from_millis(100);
+            assert!(tokio::time::timeout(soon, &mut committing).await.is_err());
+            store.commit(commit(&format!("other{after}"), vec![started()], 0)).await.unwrap();
+            assert!(tokio::time::timeout(soon, &mut committing).await.is_err());
+            drop(release);
+            blocking.await.unwrap().unwrap_err();
+            if after == 0 {
+                committing.await.unwrap();
+            } else {
+                // It is written even if its caller leaves.
+                drop(committing);
+                until_stored(&store, "r", 5).await;
+            }
+            assert!(store.verify().await.unwrap().is_sound());
+        }
+        let read = store.readers.ask(|reader| Ok((reader.checksum("r", 5)?, reader.checksum("r", 6)?)));
+        let (last, none) = read.await.unwrap();
+        assert_eq!((last.map(|sum| sum.len()), none), (Some(16), None));
+    });
+}
+
+async fn until_stored(store: &SqliteStore, run: &str, events: usize) {
+    let stored = async {
+        while store.events(run, 0).await.unwrap().len() < events {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), stored).await.unwrap();
 }
 
 #[test]

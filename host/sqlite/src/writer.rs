@@ -44,13 +44,9 @@ impl Writer {
     /// Commits the events and returns once they are durable. A deferred commit returns at once,
     /// unless it is large or too many are already pending.
     pub(super) async fn commit(&self, commit: Commit) -> JobResult {
-        let mut prepared = Box::new(match CommitRows::small(&commit)? {
-            Some(rows) => PreparedCommit::new(commit, rows),
-            None => self.prepared_aside(commit).await?,
-        });
-        if prepared.volatile_bytes > 0 {
-            prepared.volatile_bytes += self.volatile.bytes(&prepared.commit.thread_id);
-        }
+        let Some(rows) = CommitRows::small(&commit)? else { return self.commit_large(commit).await };
+        let mut prepared = Box::new(PreparedCommit::new(commit, rows));
+        count_volatile(&mut prepared, &self.volatile);
         if prepared.commit.durability == Durability::Deferred {
             match self.queue.push_deferred(prepared) {
                 Ok(()) => return Ok(CommitReceipt::default()),
@@ -60,15 +56,22 @@ impl Writer {
         self.ask(|reply| Job::Commit(prepared, reply)).await?
     }
 
-    /// Prepares a large commit on a thread that may block. The run waits for each of its commits, so the event
-    /// before this one can be read already.
-    async fn prepared_aside(&self, commit: Commit) -> Result<PreparedCommit, StoreError> {
-        let (run_id, after) = (Arc::clone(commit.run_id()), commit.after());
-        let before = match after {
-            0 => None,
-            _ => self.readers.ask_as(QueryKind::Short, move |reader| reader.checksum(&run_id, after)).await?,
-        };
-        aside(true, move || PreparedCommit::large(commit, before)).await
+    /// Prepares a large commit, and commits it. A task prepares and queues it, so that it is committed even if its
+    /// caller leaves meanwhile, as a short one is.
+    async fn commit_large(&self, commit: Commit) -> JobResult {
+        let (readers, volatile) = (Arc::clone(&self.readers), Arc::clone(&self.volatile));
+        let queue = Arc::clone(&self.queue);
+        let (reply, answer) = oneshot::channel();
+        tokio::spawn(async move {
+            match prepared_aside(&readers, commit).await {
+                Ok(mut prepared) => {
+                    count_volatile(&mut prepared, &volatile);
+                    queue.push(Job::Commit(Box::new(prepared), reply));
+                }
+                Err(why) => drop(reply.send(Err(why.into()))),
+            }
+        });
+        answer.await.map_err(|_| gone())?
     }
 
     /// Waits until everything that was answered is written.
@@ -119,7 +122,6 @@ impl Writer {
     }
 
     async fn ask<T>(&self, job: impl FnOnce(Reply<T>) -> Job) -> Result<T, StoreError> {
-        let gone = || StoreError::unusable("the store's writer has stopped; restart the program");
         let (reply, answer) = oneshot::channel();
         self.queue.push(job(reply));
         answer.await.map_err(|_| gone())
@@ -129,6 +131,28 @@ impl Writer {
 impl Drop for Writer {
     fn drop(&mut self) {
         self.end();
+    }
+}
+
+fn gone() -> StoreError {
+    StoreError::unusable("the store's writer has stopped; restart the program")
+}
+
+/// Prepares a large commit on a thread that may block. The run waits for each of its commits, so the event
+/// before this one can be read already.
+async fn prepared_aside(readers: &Arc<Readers>, commit: Commit) -> Result<PreparedCommit, StoreError> {
+    let (run_id, after) = (Arc::clone(commit.run_id()), commit.after());
+    let before = match after {
+        0 => None,
+        _ => readers.ask_as(QueryKind::Short, move |reader| reader.checksum(&run_id, after)).await?,
+    };
+    aside(true, move || PreparedCommit::large(commit, before)).await
+}
+
+/// Adds the size of the values in memory that the commit's changes are folded with.
+fn count_volatile(prepared: &mut PreparedCommit, volatile: &VolatileValues) {
+    if prepared.volatile_bytes > 0 {
+        prepared.volatile_bytes += volatile.bytes(&prepared.commit.thread_id);
     }
 }
 
