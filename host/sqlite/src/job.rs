@@ -6,6 +6,7 @@ use rusqlite::Connection;
 use std::borrow::Cow;
 use std::sync::Arc;
 use tokio::sync::oneshot;
+use tollgate_agent::health::Sign;
 use tollgate_agent::run::{Event, RunSpec, StoredEvent};
 use tollgate_agent::state::{KeyScope, KeyUpdate, StateChange};
 use tollgate_store::rules::{CHECKSUM_BYTES, CommitRows, checksum, serialize};
@@ -162,6 +163,18 @@ impl Job {
             Self::Commit(prepared, _) | Self::Deferred(prepared) => prepared.bytes(),
             Self::Change(prepared, _) => prepared.body.len(),
             Self::Flush(_) | Self::Note(..) | Self::Other(..) => 0,
+        }
+    }
+
+    /// Returns whether earlier deferred commits are written before it: its caller waits for them, or the health of a
+    /// tool depends on the order.
+    pub(super) fn follows_deferred(&self) -> bool {
+        match self {
+            Self::Flush(_) | Self::Note(..) => true,
+            Self::Commit(prepared, _) => {
+                prepared.commit.audit.iter().any(|record| record.sign() == Sign::Trapped)
+            }
+            Self::Deferred(_) | Self::Change(..) | Self::Other(..) => false,
         }
     }
 
