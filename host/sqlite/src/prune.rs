@@ -137,11 +137,13 @@ fn kept_since(connection: &Connection, before_ms: u64) -> rusqlite::Result<HashM
 }
 
 /// Returns the open runs that keep old ones from being removed, with the number of each.
+///
+/// The index of the open runs is that of all runs that are not completed, hence the second condition on the status.
 fn held_back(connection: &Connection, before_ms: u64) -> rusqlite::Result<Vec<BlockingRun>> {
     let mut find = connection.prepare(
         "SELECT o.run_id, o.status, count(r.id) AS held FROM runs o JOIN runs r ON r.thread = o.thread
             AND r.status NOT IN ('running', 'waiting') AND r.updated_at_ms < ?1 AND r.updated_at_ms >= o.started_at_ms
-         WHERE o.status IN ('running', 'waiting') GROUP BY o.id ORDER BY held DESC, o.id LIMIT ?2",
+         WHERE o.status IN ('running', 'waiting') AND o.status <> 'completed' GROUP BY o.id ORDER BY held DESC, o.id LIMIT ?2",
     )?;
     let rows = find.query_map(params![before_ms.cast_signed(), MAX_NAMED], |row| {
         let (run_id, status) = (row.get(0)?, row.get(1)?);
