@@ -198,7 +198,7 @@ fn remove_old(
             turns.end_part();
         }
         if let Some(run) = long {
-            remover.read_charges(connection, run)?;
+            remover.read_charges(connection, run, turns)?;
         }
     }
     Ok(changed)

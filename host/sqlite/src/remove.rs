@@ -91,8 +91,13 @@ impl RunRemover {
     }
 
     /// Reads which components the events of a long run were charged to. This reads the whole record, so no
-    /// transaction may keep others from writing.
-    pub(super) fn read_charges(&mut self, connection: &Connection, run: i64) -> rusqlite::Result<()> {
+    /// transaction may keep others from writing. If the operation is cancelled, it reads no more.
+    pub(super) fn read_charges(
+        &mut self,
+        connection: &Connection,
+        run: i64,
+        turns: &Turns<'_>,
+    ) -> rusqlite::Result<()> {
         if self.long.as_ref().is_some_and(|(known, _)| *known == run) {
             return Ok(());
         }
@@ -102,6 +107,9 @@ impl RunRemover {
         let mut charges = RecordedCharges::default();
         let mut rows = find.query([run])?;
         while let Some(row) = rows.next()? {
+            if turns.are_over() {
+                return Ok(());
+            }
             if let Some(event) = row.get_ref(0)?.as_str().ok().and_then(parsed) {
                 charges.see(&event);
             }
@@ -382,7 +390,7 @@ mod tests {
         let mut parts = 0;
         while !remover.remove(&connection, &mut run, &mut pruned, &turns).unwrap() {
             parts += 1;
-            remover.read_charges(&connection, run.id).unwrap();
+            remover.read_charges(&connection, run.id, &turns).unwrap();
             // Once a part of its events is gone, the run is.
             let is_whole = run.events == events;
             let left = store.record("r").await.unwrap();
