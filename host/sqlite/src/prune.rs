@@ -87,10 +87,11 @@ impl SqliteStore {
         pruned.held_back = held_back(&connection, before_ms).map_err(failed)?;
         let kept_since = kept_since(&connection, before_ms).map_err(failed)?;
         let mut turns = Turns::new(stop);
-        let changed =
+        let mut changed =
             remove_old(&mut connection, before_ms, &kept_since, pruned, &mut turns).map_err(failed)?;
-        if !dry_run {
+        if !dry_run && !turns.are_over() {
             remove_forgotten(&connection, &mut turns).map_err(failed)?;
+            changed.extend(left_unjoined(&connection).map_err(failed)?);
         }
         join_all(&mut connection, changed, &mut turns).map_err(failed)?;
         prune_audit(&connection, before_ms, pruned, &mut turns).map_err(failed)?;
@@ -143,7 +144,8 @@ fn held_back(connection: &Connection, before_ms: u64) -> rusqlite::Result<Vec<Bl
     let mut find = connection.prepare(
         "SELECT o.run_id, o.status, count(r.id) AS held FROM runs o JOIN runs r ON r.thread = o.thread
             AND r.status NOT IN ('running', 'waiting') AND r.updated_at_ms < ?1 AND r.updated_at_ms >= o.started_at_ms
-         WHERE o.status IN ('running', 'waiting') AND o.status <> 'completed' GROUP BY o.id ORDER BY held DESC, o.id LIMIT ?2",
+         WHERE o.status IN ('running', 'waiting') AND o.status <> 'completed'
+         GROUP BY o.id ORDER BY held DESC, o.id LIMIT ?2",
     )?;
     let rows = find.query_map(params![before_ms.cast_signed(), MAX_NAMED], |row| {
         let (run_id, status) = (row.get(0)?, row.get(1)?);
@@ -202,6 +204,15 @@ fn remove_old(
         }
     }
     Ok(changed)
+}
+
+/// Returns the threads without runs that have several changes, such as after an earlier call that was stopped.
+fn left_unjoined(connection: &Connection) -> rusqlite::Result<Vec<i64>> {
+    let mut find = connection.prepare(
+        "SELECT id FROM threads t WHERE NOT EXISTS (SELECT 1 FROM runs WHERE thread = t.id)
+            AND EXISTS (SELECT 1 FROM changes WHERE thread = t.id AND revision < t.revision)",
+    )?;
+    find.query_map([], |row| row.get(0))?.collect()
 }
 
 /// Returns the next runs that may be removed, and the last one that was examined.
