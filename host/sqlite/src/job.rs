@@ -46,6 +46,8 @@ pub(super) struct PreparedCommit {
     pub(super) values: Vec<String>,
     /// The size of the values in memory that it changes, which are folded when it is written, in bytes.
     pub(super) volatile_bytes: usize,
+    /// The bytes of components that the store did not have when the commit was prepared, by their digest.
+    pub(super) components: Vec<(Arc<str>, Vec<u8>)>,
     /// The checksum of the event before the commit, as it was read, and the checksums that follow from it.
     sums: Option<(Option<Vec<u8>>, Vec<Sum>)>,
 }
@@ -55,7 +57,7 @@ impl PreparedCommit {
         let changes = commit.events().iter().filter_map(|numbered| numbered.event.change());
         let values = changes.flat_map(written_values).collect();
         let volatile_bytes = rows.volatile_bytes;
-        Self { commit, rows, values, volatile_bytes, sums: None }
+        Self { commit, rows, values, volatile_bytes, components: Vec::new(), sums: None }
     }
 
     /// Prepares a large commit, whose checksums take long, too. `before` is the checksum of the event before it.
@@ -111,7 +113,8 @@ impl PreparedCommit {
 
     /// Returns how much is written or folded for it, in bytes.
     pub(super) fn bytes(&self) -> usize {
-        self.rows.bytes() + self.volatile_bytes
+        let components = self.components.iter().map(|(_, bytes)| bytes.len());
+        self.rows.bytes() + self.volatile_bytes + components.sum::<usize>()
     }
 }
 

@@ -384,6 +384,12 @@ impl Reader<'_> {
         inbox::runs_with_commands(self.connection, runs).map_err(|e| self.explain(&e))
     }
 
+    pub(super) fn has_component(&self, digest: &str) -> Result<bool, StoreError> {
+        let find = "SELECT 1 FROM components WHERE digest = ?1";
+        let found = self.connection.prepare_cached(find).and_then(|mut find| find.exists([digest]));
+        found.map_err(|e| self.explain(&e))
+    }
+
     pub(super) fn component(&self, digest: &str) -> Result<Option<Vec<u8>>, StoreError> {
         let query = || {
             self.connection

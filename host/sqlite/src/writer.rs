@@ -4,16 +4,20 @@
 use super::job::{Job, JobResult, PreparedChange, PreparedCommit, Reply};
 use super::process::Process;
 use super::queue::Queue;
+use super::read::Reader;
 use super::readers::{QueryKind, Readers};
 use super::write::SharedParts;
 use super::write_connection::{LostRecords, WriteConnection};
 use rusqlite::Connection;
+use std::collections::HashSet;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 use tollgate_agent::state::StateChange;
 use tollgate_store::rules::{CommitRows, aside};
-use tollgate_store::{AuditRecord, Commit, CommitReceipt, Durability, StoreError, VolatileValues};
+use tollgate_store::{
+    AuditRecord, Commit, CommitReceipt, ComponentFile, Durability, StoreError, VolatileValues,
+};
 
 /// The handle of the writer thread, which ends when the handle is dropped.
 pub(super) struct Writer {
@@ -21,6 +25,8 @@ pub(super) struct Writer {
     lost: LostRecords,
     readers: Arc<Readers>,
     volatile: Arc<VolatileValues>,
+    /// The digests of the components that stored commits of this process refer to.
+    stored: Mutex<HashSet<Arc<str>>>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
@@ -38,40 +44,49 @@ impl Writer {
         let write = move || write_all(connection, &served.0);
         let thread = std::thread::Builder::new().name("tollgate-store".to_owned()).spawn(write);
         let thread = thread.map_err(|e| StoreError::other(format!("cannot start the writer thread: {e}")))?;
-        Ok(Self { queue, lost, readers, volatile, thread: Some(thread) })
+        Ok(Self { queue, lost, readers, volatile, stored: Mutex::default(), thread: Some(thread) })
     }
 
     /// Commits the events and returns once they are durable. A deferred commit returns at once,
     /// unless it is large or too many are already pending.
     pub(super) async fn commit(&self, commit: Commit) -> JobResult {
-        let Some(rows) = CommitRows::small(&commit)? else { return self.commit_large(commit).await };
-        let mut prepared = Box::new(PreparedCommit::new(commit, rows));
-        count_volatile(&mut prepared, &self.volatile);
-        if prepared.commit.durability == Durability::Deferred {
-            match self.queue.push_deferred(prepared) {
-                Ok(()) => return Ok(CommitReceipt::default()),
-                Err(back) => prepared = back,
-            }
+        let unknown = self.unknown_components(&commit);
+        let rows = if unknown.is_empty() { CommitRows::small(&commit)? } else { None };
+        let stored: Vec<_> = unknown.iter().map(|component| Arc::clone(&component.digest)).collect();
+        let (reply, answer) = oneshot::channel();
+        match rows {
+            Some(rows) => submit(&self.queue, &self.volatile, PreparedCommit::new(commit, rows), reply),
+            None => self.submit_aside(commit, unknown, reply),
         }
-        self.ask(|reply| Job::Commit(prepared, reply)).await?
+        let committed = answer.await.map_err(|_| gone())??;
+        if !stored.is_empty() {
+            self.stored().extend(stored);
+        }
+        Ok(committed)
     }
 
-    /// Prepares a large commit, and commits it. A task prepares and queues it, so that it is committed even if its
-    /// caller leaves meanwhile, as a short one is.
-    async fn commit_large(&self, commit: Commit) -> JobResult {
-        let (readers, volatile) = (Arc::clone(&self.readers), Arc::clone(&self.volatile));
-        let queue = Arc::clone(&self.queue);
-        let (reply, answer) = oneshot::channel();
+    /// Prepares a commit that takes long, and queues it. A task does so, and thus it is committed even if its caller
+    /// leaves meanwhile, as others are.
+    fn submit_aside(&self, commit: Commit, unknown: Vec<ComponentFile>, reply: Reply<JobResult>) {
+        let (queue, readers) = (Arc::clone(&self.queue), Arc::clone(&self.readers));
+        let volatile = Arc::clone(&self.volatile);
         tokio::spawn(async move {
-            match prepared_aside(&readers, commit).await {
-                Ok(mut prepared) => {
-                    count_volatile(&mut prepared, &volatile);
-                    queue.push(Job::Commit(Box::new(prepared), reply));
-                }
+            match prepared_aside(&readers, commit, unknown).await {
+                Ok(prepared) => submit(&queue, &volatile, prepared, reply),
                 Err(why) => drop(reply.send(Err(why.into()))),
             }
         });
-        answer.await.map_err(|_| gone())?
+    }
+
+    /// Returns the components of a commit that no stored commit of this process refers to.
+    fn unknown_components(&self, commit: &Commit) -> Vec<ComponentFile> {
+        let stored = self.stored();
+        let unknown = commit.components.iter().filter(|component| !stored.contains(&component.digest));
+        unknown.cloned().collect()
+    }
+
+    fn stored(&self) -> MutexGuard<'_, HashSet<Arc<str>>> {
+        self.stored.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until everything that was answered is written.
@@ -138,22 +153,42 @@ fn gone() -> StoreError {
     StoreError::unusable("the store's writer has stopped; restart the program")
 }
 
-/// Prepares a large commit on a thread that may block. The run waits for each of its commits, so the event
-/// before this one can be read already.
-async fn prepared_aside(readers: &Arc<Readers>, commit: Commit) -> Result<PreparedCommit, StoreError> {
+/// Prepares a commit on a thread that may block, and reads the components that the store does not have. The run
+/// waits for each of its commits, so the event before this one can be read already.
+async fn prepared_aside(
+    readers: &Arc<Readers>,
+    commit: Commit,
+    mut components: Vec<ComponentFile>,
+) -> Result<PreparedCommit, StoreError> {
     let (run_id, after) = (Arc::clone(commit.run_id()), commit.after());
-    let before = match after {
-        0 => None,
-        _ => readers.ask_as(QueryKind::Short, move |reader| reader.checksum(&run_id, after)).await?,
+    let find = move |reader: &Reader<'_>| {
+        // If that fails, so does the next query.
+        components.retain(|component| !reader.has_component(&component.digest).unwrap_or_default());
+        Ok((reader.checksum(&run_id, after)?, components))
     };
-    aside(true, move || PreparedCommit::large(commit, before)).await
+    let (before, components) = readers.ask_as(QueryKind::Short, find).await?;
+    let prepare = move || {
+        let mut prepared = PreparedCommit::large(commit, before)?;
+        let read = components.into_iter().filter_map(|component| Some((component.read()?, component.digest)));
+        prepared.components = read.map(|(bytes, digest)| (digest, bytes)).collect();
+        Ok(prepared)
+    };
+    aside(true, prepare).await
 }
 
-/// Adds the size of the values in memory that the commit's changes are folded with.
-fn count_volatile(prepared: &mut PreparedCommit, volatile: &VolatileValues) {
+/// Queues a commit. A deferred one is answered at once, unless it is large or too many are already pending.
+fn submit(queue: &Queue, volatile: &VolatileValues, mut prepared: PreparedCommit, reply: Reply<JobResult>) {
     if prepared.volatile_bytes > 0 {
         prepared.volatile_bytes += volatile.bytes(&prepared.commit.thread_id);
     }
+    let mut prepared = Box::new(prepared);
+    if prepared.commit.durability == Durability::Deferred {
+        match queue.push_deferred(prepared) {
+            Ok(()) => return drop(reply.send(Ok(CommitReceipt::default()))),
+            Err(back) => prepared = back,
+        }
+    }
+    queue.push(Job::Commit(prepared, reply));
 }
 
 /// The writer thread's guard of the queue: once the thread is gone, the queue is abandoned.
