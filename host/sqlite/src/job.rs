@@ -46,6 +46,8 @@ pub(super) struct PreparedCommit {
     pub(super) values: Vec<String>,
     /// The size of the values in memory that it changes, which are folded when it is written, in bytes.
     pub(super) volatile_bytes: usize,
+    /// The number of [releases](Process::releases) before it.
+    pub(super) releases: u64,
     /// The bytes of components that the store did not have when the commit was prepared, by their digest.
     pub(super) components: Vec<(Arc<str>, Vec<u8>)>,
     /// The checksum of the event before the commit, as it was read, and the checksums that follow from it.
@@ -57,7 +59,7 @@ impl PreparedCommit {
         let changes = commit.events().iter().filter_map(|numbered| numbered.event.change());
         let values = changes.flat_map(written_values).collect();
         let volatile_bytes = rows.volatile_bytes;
-        Self { commit, rows, values, volatile_bytes, components: Vec::new(), sums: None }
+        Self { commit, rows, values, volatile_bytes, releases: 0, components: Vec::new(), sums: None }
     }
 
     /// Prepares a large commit, whose checksums take long, too. `before` is the checksum of the event before it.

@@ -39,7 +39,7 @@ pub(super) fn acquire(
         Ordering::Greater => return Ok(Err(CommitError::Advanced)),
         Ordering::Less => return Ok(Err(CommitError::Behind)),
     }
-    process.take_up(run_id);
+    process.take_up(run_id, process.releases());
     process.hold(run_id);
     connection.prepare_cached("UPDATE runs SET owner = ?2, epoch = ?3 WHERE id = ?1")?.execute(params![
         id,

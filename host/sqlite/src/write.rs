@@ -372,7 +372,7 @@ fn write_run(
     let epoch = commit.epoch.cast_signed();
     match standing {
         RunBefore::Known(id) => {
-            process.take_up(commit.run_id());
+            process.take_up(commit.run_id(), prepared.releases);
             let update =
                 "UPDATE runs SET status = CASE kind WHEN 'call' THEN ?6 ELSE ?2 END, owner = ?3, events = ?4,
                  updated_at_ms = ?5 WHERE id = ?1";

@@ -25,6 +25,7 @@ pub(super) struct Writer {
     lost: LostRecords,
     readers: Arc<Readers>,
     volatile: Arc<VolatileValues>,
+    process: Arc<Process>,
     /// The digests of the components that stored commits of this process refer to.
     stored: Mutex<HashSet<Arc<str>>>,
     thread: Option<std::thread::JoinHandle<()>>,
@@ -37,26 +38,30 @@ impl Writer {
         readers: Arc<Readers>,
         shared: SharedParts,
     ) -> Result<Self, StoreError> {
-        let volatile = Arc::clone(&shared.volatile);
+        let (volatile, process) = (Arc::clone(&shared.volatile), Arc::clone(&shared.process));
         let connection = WriteConnection::new(connection, file, shared)?;
         let (queue, lost) = (Arc::new(Queue::default()), connection.lost());
         let served = QueueGuard(Arc::clone(&queue));
         let write = move || write_all(connection, &served.0);
         let thread = std::thread::Builder::new().name("tollgate-store".to_owned()).spawn(write);
         let thread = thread.map_err(|e| StoreError::other(format!("cannot start the writer thread: {e}")))?;
-        Ok(Self { queue, lost, readers, volatile, stored: Mutex::default(), thread: Some(thread) })
+        let stored = Mutex::default();
+        Ok(Self { queue, lost, readers, volatile, process, stored, thread: Some(thread) })
     }
 
     /// Commits the events and returns once they are durable. A deferred commit returns at once,
     /// unless it is large or too many are already pending.
     pub(super) async fn commit(&self, commit: Commit) -> JobResult {
+        let releases = self.process.releases();
         let unknown = self.unknown_components(&commit);
         let rows = if unknown.is_empty() { CommitRows::small(&commit)? } else { None };
         let stored: Vec<_> = unknown.iter().map(|component| Arc::clone(&component.digest)).collect();
         let (reply, answer) = oneshot::channel();
         match rows {
-            Some(rows) => submit(&self.queue, &self.volatile, PreparedCommit::new(commit, rows), reply),
-            None => self.submit_aside(commit, unknown, reply),
+            Some(rows) => {
+                submit(&self.queue, &self.volatile, releases, PreparedCommit::new(commit, rows), reply);
+            }
+            None => self.submit_aside(commit, releases, unknown, reply),
         }
         let committed = answer.await.map_err(|_| gone())??;
         if !stored.is_empty() {
@@ -67,12 +72,18 @@ impl Writer {
 
     /// Prepares a commit that takes long, and queues it. A task does so, and thus it is committed even if its caller
     /// leaves meanwhile, as others are.
-    fn submit_aside(&self, commit: Commit, unknown: Vec<ComponentFile>, reply: Reply<JobResult>) {
+    fn submit_aside(
+        &self,
+        commit: Commit,
+        releases: u64,
+        unknown: Vec<ComponentFile>,
+        reply: Reply<JobResult>,
+    ) {
         let (queue, readers) = (Arc::clone(&self.queue), Arc::clone(&self.readers));
         let volatile = Arc::clone(&self.volatile);
         tokio::spawn(async move {
             match prepared_aside(&readers, commit, unknown).await {
-                Ok(prepared) => submit(&queue, &volatile, prepared, reply),
+                Ok(prepared) => submit(&queue, &volatile, releases, prepared, reply),
                 Err(why) => drop(reply.send(Err(why.into()))),
             }
         });
@@ -176,8 +187,16 @@ async fn prepared_aside(
     aside(true, prepare).await
 }
 
-/// Queues a commit. A deferred one is answered at once, unless it is large or too many are already pending.
-fn submit(queue: &Queue, volatile: &VolatileValues, mut prepared: PreparedCommit, reply: Reply<JobResult>) {
+/// Queues a commit that was made after this number of releases. A deferred one is answered at once, unless it is
+/// large or too many are already pending.
+fn submit(
+    queue: &Queue,
+    volatile: &VolatileValues,
+    releases: u64,
+    mut prepared: PreparedCommit,
+    reply: Reply<JobResult>,
+) {
+    prepared.releases = releases;
     if prepared.volatile_bytes > 0 {
         prepared.volatile_bytes += volatile.bytes(&prepared.commit.thread_id);
     }
