@@ -21,12 +21,13 @@ impl ForeignCommits {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let mut is_looking = self.is_looking.lock().unwrap_or_else(PoisonError::into_inner);
         if !std::mem::replace(&mut *is_looking, true) {
-            runtime.spawn(self.clone().watch(Arc::downgrade(known), hints.clone()));
+            // Read now: what is committed after the caller watches is news, however late the task begins.
+            let seen = known.version();
+            runtime.spawn(self.clone().watch(Arc::downgrade(known), hints.clone(), seen));
         }
     }
 
-    async fn watch(self, known: Weak<ThreadCache>, hints: HintSender) {
-        let mut seen = known.upgrade().and_then(|known| known.version());
+    async fn watch(self, known: Weak<ThreadCache>, hints: HintSender, mut seen: Option<i64>) {
         loop {
             tokio::time::sleep(LOOK).await;
             let Some(known) = known.upgrade() else { return };

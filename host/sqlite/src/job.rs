@@ -6,6 +6,7 @@ use rusqlite::Connection;
 use std::borrow::Cow;
 use std::sync::Arc;
 use tokio::sync::oneshot;
+use tollgate_agent::health::Sign;
 use tollgate_agent::run::{Event, RunSpec, StoredEvent};
 use tollgate_agent::state::{KeyScope, KeyUpdate, StateChange};
 use tollgate_store::rules::{CHECKSUM_BYTES, CommitRows, checksum, serialize};
@@ -45,6 +46,10 @@ pub(super) struct PreparedCommit {
     pub(super) values: Vec<String>,
     /// The size of the values in memory that it changes, which are folded when it is written, in bytes.
     pub(super) volatile_bytes: usize,
+    /// The number of [releases](Process::releases) before it.
+    pub(super) releases: u64,
+    /// The bytes of components that the store did not have when the commit was prepared, by their digest.
+    pub(super) components: Vec<(Arc<str>, Vec<u8>)>,
     /// The checksum of the event before the commit, as it was read, and the checksums that follow from it.
     sums: Option<(Option<Vec<u8>>, Vec<Sum>)>,
 }
@@ -54,7 +59,7 @@ impl PreparedCommit {
         let changes = commit.events().iter().filter_map(|numbered| numbered.event.change());
         let values = changes.flat_map(written_values).collect();
         let volatile_bytes = rows.volatile_bytes;
-        Self { commit, rows, values, volatile_bytes, sums: None }
+        Self { commit, rows, values, volatile_bytes, releases: 0, components: Vec::new(), sums: None }
     }
 
     /// Prepares a large commit, whose checksums take long, too. `before` is the checksum of the event before it.
@@ -110,7 +115,8 @@ impl PreparedCommit {
 
     /// Returns how much is written or folded for it, in bytes.
     pub(super) fn bytes(&self) -> usize {
-        self.rows.bytes() + self.volatile_bytes
+        let components = self.components.iter().map(|(_, bytes)| bytes.len());
+        self.rows.bytes() + self.volatile_bytes + components.sum::<usize>()
     }
 }
 
@@ -162,6 +168,18 @@ impl Job {
             Self::Commit(prepared, _) | Self::Deferred(prepared) => prepared.bytes(),
             Self::Change(prepared, _) => prepared.body.len(),
             Self::Flush(_) | Self::Note(..) | Self::Other(..) => 0,
+        }
+    }
+
+    /// Returns whether earlier deferred commits are written before it: its caller waits for them, or the health of a
+    /// tool depends on the order.
+    pub(super) fn follows_deferred(&self) -> bool {
+        match self {
+            Self::Flush(_) | Self::Note(..) => true,
+            Self::Commit(prepared, _) => {
+                prepared.commit.audit.iter().any(|record| record.sign() == Sign::Trapped)
+            }
+            Self::Deferred(_) | Self::Change(..) | Self::Other(..) => false,
         }
     }
 

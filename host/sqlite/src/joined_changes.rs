@@ -29,6 +29,7 @@ pub(super) fn join_all(
         }
         let mut long = Vec::new();
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        turns.begin_part();
         for changes in joined {
             if changes.write(&transaction)?
                 && remove_joined(&transaction, changes.thread, changes.last, turns.rows())?
@@ -39,8 +40,11 @@ pub(super) fn join_all(
         transaction.commit()?;
         turns.give();
         for (thread, last) in long {
-            while !turns.are_over() && remove_joined(connection, thread, last, turns.rows())? {
-                turns.give_in_time();
+            let mut has_more = true;
+            while has_more && !turns.are_over() {
+                let rows = turns.rows();
+                has_more = turns
+                    .write_part(connection, |connection| remove_joined(connection, thread, last, rows))?;
             }
         }
     }

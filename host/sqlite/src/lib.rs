@@ -333,6 +333,7 @@ impl AuditStore for SqliteStore {
 impl ComponentStore for SqliteStore {
     async fn component(&self, digest: &str) -> Result<Option<Vec<u8>>, StoreError> {
         let digest = digest.to_owned();
+        self.writer.catch_up().await?;
         self.readers.ask_as(QueryKind::List, move |reader| reader.component(&digest)).await
     }
 

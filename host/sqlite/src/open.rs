@@ -61,15 +61,21 @@ pub(super) fn prepare(directory: &Path) -> Result<(PathBuf, Connection), StoreEr
 }
 
 fn bring_up(connection: &mut Connection, file: &Path) -> Result<(), StoreError> {
+    let store_temporary = |connection: &Connection, place: &str| {
+        connection.pragma_update(None, "temp_store", place).map_err(|e| explain("convert", file, &e))
+    };
+    // An index of a large table is sorted, which may take more memory than there is.
+    store_temporary(connection, "FILE")?;
     // All in one transaction: a migration and its entry in the history are two steps, and a
     // process may be killed between them.
     let runner = migrations::migrations::runner().set_grouped(true);
-    runner.run(connection).map(drop).map_err(|why| match why.source().and_then(|of| of.downcast_ref()) {
+    runner.run(connection).map_err(|why| match why.source().and_then(|of| of.downcast_ref()) {
         Some(of_sqlite) => explain("convert", file, of_sqlite),
         None => {
             StoreError::other(format!("cannot migrate the store {} to this version: {why}", file.display()))
         }
-    })
+    })?;
+    store_temporary(connection, "MEMORY")
 }
 
 /// Opens another connection to an existing store.

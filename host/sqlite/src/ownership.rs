@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use std::cmp::Ordering;
 use tollgate_store::{CommitError, StoreError};
 
-/// Takes over a run for this process, unless another living process drives it.
+/// Takes over an open run for this process, unless another living process drives it.
 pub(super) fn acquire(
     connection: &Connection,
     process: &Process,
@@ -28,7 +28,10 @@ pub(super) fn acquire(
     let Some((id, owner, status, epoch, events)) = found else {
         return Ok(Err(StoreError::unknown_run(run_id).into()));
     };
-    if status == "running" && owner != process.id() && process.is_carried(&owner, run_id, epoch) {
+    let is_open = matches!(status.as_str(), "running" | "waiting");
+    let is_driven =
+        || status == "running" && owner != process.id() && process.is_carried(&owner, run_id, epoch);
+    if !is_open || is_driven() {
         return Ok(Err(CommitError::Advanced));
     }
     match events.cast_unsigned().cmp(&known) {
@@ -36,7 +39,7 @@ pub(super) fn acquire(
         Ordering::Greater => return Ok(Err(CommitError::Advanced)),
         Ordering::Less => return Ok(Err(CommitError::Behind)),
     }
-    process.take_up(run_id);
+    process.take_up(run_id, process.releases());
     process.hold(run_id);
     connection.prepare_cached("UPDATE runs SET owner = ?2, epoch = ?3 WHERE id = ?1")?.execute(params![
         id,

@@ -11,6 +11,7 @@ use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tollgate_store::StoreError;
 use uuid::Uuid;
@@ -31,10 +32,21 @@ pub(super) struct Process {
     directory: PathBuf,
     /// Held for its lock. `None` for a process that only reads.
     lock: Option<File>,
-    /// Runs that this process has released while it lives, and in which epoch.
-    left: Mutex<HashMap<String, u64>>,
+    /// Runs that this process has released while it lives.
+    left: Mutex<HashMap<String, RunRelease>>,
+    /// The number of releases.
+    releases: AtomicU64,
     /// Runs that this process has acquired, and has not committed to since.
     held: Mutex<HashSet<String>>,
+}
+
+/// The latest release of a run.
+#[derive(Debug, Default)]
+struct RunRelease {
+    /// The epoch that it released.
+    epoch: u64,
+    /// The number of releases up to this one.
+    number: u64,
 }
 
 impl Process {
@@ -53,7 +65,14 @@ impl Process {
             Ok(file)
         };
         let lock = lock().map_err(|e| refused(&format!("cannot write to {}", directory.display()), &e))?;
-        Ok(Self { id, directory, lock: Some(lock), left: Mutex::default(), held: Mutex::default() })
+        Ok(Self {
+            id,
+            directory,
+            lock: Some(lock),
+            left: Mutex::default(),
+            releases: AtomicU64::new(0),
+            held: Mutex::default(),
+        })
     }
 
     /// Creates a process that drives no runs and only checks which others live.
@@ -63,6 +82,7 @@ impl Process {
             directory: data.join(DIRECTORY),
             lock: None,
             left: Mutex::default(),
+            releases: AtomicU64::new(0),
             held: Mutex::default(),
         }
     }
@@ -75,14 +95,25 @@ impl Process {
     pub(super) fn release(&self, run_id: &str, epoch: u64) {
         let mut left = self.left();
         let latest = left.entry(run_id.to_owned()).or_default();
-        *latest = epoch.max(*latest);
+        latest.epoch = latest.epoch.max(epoch);
+        latest.number = self.releases.fetch_add(1, Relaxed) + 1;
         drop(left);
         self.held().remove(run_id);
     }
 
-    /// Records that this process drives the run.
-    pub(super) fn take_up(&self, run_id: &str) {
-        self.left().remove(run_id);
+    /// Returns the number of releases so far.
+    pub(super) fn releases(&self) -> u64 {
+        self.releases.load(Relaxed)
+    }
+
+    /// Records that this process drives the run, unless it has released the run after these releases: a commit from
+    /// before may be written late.
+    pub(super) fn take_up(&self, run_id: &str, releases: u64) {
+        let mut left = self.left();
+        if left.get(run_id).is_some_and(|latest| latest.number <= releases) {
+            left.remove(run_id);
+        }
+        drop(left);
         self.held().remove(run_id);
     }
 
@@ -98,7 +129,7 @@ impl Process {
 
     /// Returns whether this owner currently drives the run in this epoch.
     pub(super) fn is_carried(&self, owner: &str, run_id: &str, epoch: i64) -> bool {
-        let has_left = || self.left().get(run_id).is_some_and(|left| *left >= epoch.cast_unsigned());
+        let has_left = || self.left().get(run_id).is_some_and(|left| left.epoch >= epoch.cast_unsigned());
         if owner == self.id { !has_left() } else { self.is_alive(owner) }
     }
 
@@ -190,5 +221,18 @@ mod tests {
         std::fs::remove_file(&file).unwrap();
         std::fs::write(&file, "").unwrap();
         assert!(!lives(&file) && !file.exists(), "its lock is free");
+    }
+
+    #[test]
+    fn a_commit_from_before_a_release_does_not_take_the_run_up_again() {
+        let data = tempfile::tempdir().unwrap();
+        let process = Process::register(data.path()).unwrap();
+        let is_carried = || process.is_carried(process.id(), "r", 1);
+        let before = process.releases();
+        process.release("r", 1);
+        process.take_up("r", before);
+        assert!(!is_carried());
+        process.take_up("r", process.releases());
+        assert!(is_carried());
     }
 }

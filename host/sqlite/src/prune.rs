@@ -87,10 +87,11 @@ impl SqliteStore {
         pruned.held_back = held_back(&connection, before_ms).map_err(failed)?;
         let kept_since = kept_since(&connection, before_ms).map_err(failed)?;
         let mut turns = Turns::new(stop);
-        let changed =
+        let mut changed =
             remove_old(&mut connection, before_ms, &kept_since, pruned, &mut turns).map_err(failed)?;
-        if !dry_run {
+        if !dry_run && !turns.are_over() {
             remove_forgotten(&connection, &mut turns).map_err(failed)?;
+            changed.extend(left_unjoined(&connection).map_err(failed)?);
         }
         join_all(&mut connection, changed, &mut turns).map_err(failed)?;
         prune_audit(&connection, before_ms, pruned, &mut turns).map_err(failed)?;
@@ -137,11 +138,14 @@ fn kept_since(connection: &Connection, before_ms: u64) -> rusqlite::Result<HashM
 }
 
 /// Returns the open runs that keep old ones from being removed, with the number of each.
+///
+/// The index of the open runs is that of all runs that are not completed, hence the second condition on the status.
 fn held_back(connection: &Connection, before_ms: u64) -> rusqlite::Result<Vec<BlockingRun>> {
     let mut find = connection.prepare(
         "SELECT o.run_id, o.status, count(r.id) AS held FROM runs o JOIN runs r ON r.thread = o.thread
             AND r.status NOT IN ('running', 'waiting') AND r.updated_at_ms < ?1 AND r.updated_at_ms >= o.started_at_ms
-         WHERE o.status IN ('running', 'waiting') GROUP BY o.id ORDER BY held DESC, o.id LIMIT ?2",
+         WHERE o.status IN ('running', 'waiting') AND o.status <> 'completed'
+         GROUP BY o.id ORDER BY held DESC, o.id LIMIT ?2",
     )?;
     let rows = find.query_map(params![before_ms.cast_signed(), MAX_NAMED], |row| {
         let (run_id, status) = (row.get(0)?, row.get(1)?);
@@ -163,6 +167,7 @@ fn remove_old(
     let (mut remover, mut changed, mut after) = (RunRemover::default(), BTreeSet::new(), 0);
     while !turns.are_over() {
         let transaction = connection.transaction_with_behavior(behavior)?;
+        turns.begin_part();
         let (old, last) = old_runs(&transaction, before_ms, kept_since, after)?;
         let Some(last) = last else { break };
         after = last;
@@ -191,12 +196,23 @@ fn remove_old(
         transaction.commit()?;
         if removes {
             turns.give();
+        } else if !dry_run {
+            turns.end_part();
         }
         if let Some(run) = long {
-            remover.read_charges(connection, run)?;
+            remover.read_charges(connection, run, turns)?;
         }
     }
     Ok(changed)
+}
+
+/// Returns the threads without runs that have several changes, such as after an earlier call that was stopped.
+fn left_unjoined(connection: &Connection) -> rusqlite::Result<Vec<i64>> {
+    let mut find = connection.prepare(
+        "SELECT id FROM threads t WHERE NOT EXISTS (SELECT 1 FROM runs WHERE thread = t.id)
+            AND EXISTS (SELECT 1 FROM changes WHERE thread = t.id AND revision < t.revision)",
+    )?;
+    find.query_map([], |row| row.get(0))?.collect()
 }
 
 /// Returns the next runs that may be removed, and the last one that was examined.
@@ -264,10 +280,11 @@ fn prune_audit(
         let last: Option<i64> =
             connection.prepare_cached(window)?.query_row([after, turns.rows()], |row| row.get(0))?;
         let Some(last) = last else { break };
-        let removed = connection.prepare_cached(&delete)?.execute([before_ms, after, last])?;
+        let removed = turns.write_part(connection, |connection| {
+            connection.prepare_cached(&delete)?.execute([before_ms, after, last])
+        })?;
         pruned.audit += removed as u64;
         after = last;
-        turns.give_in_time();
     }
     Ok(())
 }
@@ -291,8 +308,7 @@ fn prune_components(
         // Another process may refer to it by now.
         let delete = "DELETE FROM components
             WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM run_components WHERE component = ?1)";
-        connection.prepare_cached(delete)?.execute([id])?;
-        turns.give_in_time();
+        turns.write_part(connection, |connection| connection.prepare_cached(delete)?.execute([id]))?;
     }
     let left = connection.query_row("SELECT count(*) FROM components", [], |row| row.get::<_, i64>(0))?;
     pruned.components_left = left.cast_unsigned();
@@ -378,6 +394,42 @@ mod tests {
     use super::*;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
+    use std::time::Duration;
+
+    /// Stores completed runs that began then.
+    fn store_runs(connection: &Connection, number: i64, at_ms: i64) {
+        connection.execute("INSERT OR IGNORE INTO threads (id, thread_id) VALUES (1, 't')", []).unwrap();
+        let fill = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1)
+            INSERT INTO runs (run_id, thread, agent_id, kind, title, status, owner, events, started_at_ms, updated_at_ms)
+            SELECT 'r' || i, 1, 'a', 'call', 'echo', 'completed', '', 0, ?2, ?2 FROM n";
+        connection.execute(fill, [number, at_ms]).unwrap();
+    }
+
+    #[test]
+    fn z8_looking_for_old_runs_lets_others_write() {
+        let data = tempfile::tempdir().unwrap();
+        let (file, mut connection) = open::prepare(data.path()).unwrap();
+        store_runs(&connection, 10 * RUNS_AT_ONCE, 2_000);
+        let (began, looks) = std::sync::mpsc::channel();
+        let looking = std::thread::spawn(move || {
+            // Each look at runs takes longer than a turn.
+            let slow = move || {
+                let _ = began.send(());
+                std::thread::sleep(Duration::from_millis(5));
+                false
+            };
+            connection.progress_handler(100, Some(slow)).unwrap();
+            let (stop, mut pruned) = (CancellationToken::new(), PruneReport::default());
+            let (kept, mut turns) = (HashMap::new(), Turns::new(&stop));
+            remove_old(&mut connection, 1_000, &kept, &mut pruned, &mut turns).unwrap();
+            pruned.runs
+        });
+        looks.recv().unwrap();
+        let other = open::connect(&file).unwrap();
+        other.execute("INSERT INTO threads (thread_id) VALUES ('other')", []).unwrap();
+        assert!(!looking.is_finished(), "others wait until all runs were looked at");
+        assert_eq!(looking.join().unwrap(), 0);
+    }
 
     /// Leaves every tenth of these records, and the log empty.
     fn fill_and_remove(connection: &Connection) {

@@ -1,7 +1,7 @@
 //! The queue of the writer thread. A job with a waiting caller wakes the thread; deferred commits
-//! are collected meanwhile, and are written behind those jobs. Large commits are written one at a time,
-//! each in a transaction of its own, and others overtake them. So a short commit waits for at most one
-//! large one and one transaction of bounded size before its own.
+//! are collected meanwhile, and are written behind those jobs, except a job that must follow them. Large
+//! commits are written one at a time, each in a transaction of its own, and others overtake them. So a
+//! short commit waits for at most one large one and one transaction of bounded size before its own.
 
 use super::job::{Job, PreparedCommit};
 use std::collections::VecDeque;
@@ -53,8 +53,7 @@ impl Queue {
         if inner.closed {
             return;
         }
-        if matches!(job, Job::Flush(_)) {
-            // Its caller waits for the deferred commits.
+        if job.follows_deferred() {
             let state = &mut *inner;
             state.urgent.append(&mut state.deferred);
         }
@@ -191,8 +190,8 @@ mod tests {
     use std::sync::Arc;
     use tokio::sync::oneshot;
     use tollgate_agent::run::Event;
-    use tollgate_store::Commit;
     use tollgate_store::rules::CommitRows;
+    use tollgate_store::{AuditKind, AuditRecord, Commit};
 
     const KIB: usize = 1024;
 
@@ -211,7 +210,8 @@ mod tests {
     fn group(queue: &Queue, now: Instant) -> Vec<String> {
         let run = |job: &Job| match job {
             Job::Commit(prepared, _) | Job::Deferred(prepared) => prepared.commit.run_id().to_string(),
-            _ => "flush".to_owned(),
+            Job::Flush(_) => "flush".to_owned(),
+            _ => "other".to_owned(),
         };
         queue.lock().take_group(now).iter().map(run).collect()
     }
@@ -265,5 +265,18 @@ mod tests {
         push(&queue, "a", 10);
         assert!(queue.lock().may_wait().is_none());
         assert_eq!(group(&queue, began), ["d", "flush", "a"]);
+    }
+
+    #[test]
+    fn s9_a_trap_is_recorded_after_the_deferred_calls_before_it() {
+        let (began, queue) = (Instant::now(), Queue::default());
+        let mut trapped = prepared("trapped", 10);
+        trapped.commit.audit = vec![AuditRecord::at(1, AuditKind::Call, "agent a", "trapped")];
+        let jobs = [Job::Commit(trapped, oneshot::channel().0), Job::Note(Vec::new(), oneshot::channel().0)];
+        for (job, run) in jobs.into_iter().zip(["trapped", "other"]) {
+            assert!(queue.push_deferred(prepared("d", 10)).is_ok());
+            queue.push(job);
+            assert_eq!(group(&queue, began), ["d", run]);
+        }
     }
 }

@@ -368,7 +368,7 @@ impl Reader<'_> {
         let query = || -> rusqlite::Result<Vec<(String, String)>> {
             let mut find = self.connection.prepare_cached(
                 "SELECT r.run_id, c.digest FROM run_components x JOIN runs r ON r.id = x.run
-                 JOIN components c ON c.id = x.component ORDER BY r.id",
+                 JOIN components c ON c.id = x.component WHERE +r.run_id < x'' ORDER BY r.id",
             )?;
             let rows = find.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
             rows.collect()
@@ -382,6 +382,12 @@ impl Reader<'_> {
 
     pub(super) fn runs_with_commands(&self, runs: &[Arc<str>]) -> Result<Vec<Arc<str>>, StoreError> {
         inbox::runs_with_commands(self.connection, runs).map_err(|e| self.explain(&e))
+    }
+
+    pub(super) fn has_component(&self, digest: &str) -> Result<bool, StoreError> {
+        let find = "SELECT 1 FROM components WHERE digest = ?1";
+        let found = self.connection.prepare_cached(find).and_then(|mut find| find.exists([digest]));
+        found.map_err(|e| self.explain(&e))
     }
 
     pub(super) fn component(&self, digest: &str) -> Result<Option<Vec<u8>>, StoreError> {
@@ -431,7 +437,9 @@ impl Reader<'_> {
 /// Returns the query for a list of runs. It contains only the requested conditions, so that each
 /// combination uses an index instead of scanning the table.
 fn listing(filter: &RunFilter) -> (String, Vec<Value>) {
-    let mut conditions = Vec::new();
+    // Every blob is greater than every text: a run that is being removed has no name any more. With the plus, no
+    // index is read for it.
+    let mut conditions = vec!["+r.run_id < x''"];
     let mut values = Vec::new();
     let mut only = |condition: &'static str, with: &[String]| {
         conditions.push(condition);
@@ -492,13 +500,12 @@ fn listing(filter: &RunFilter) -> (String, Vec<Value>) {
             values.push(Value::from(time.min(i64::MAX.cast_unsigned()).cast_signed()));
         }
     }
-    let wanted =
-        if conditions.is_empty() { String::new() } else { format!("WHERE {}", conditions.join(" AND ")) };
+    let wanted = conditions.join(" AND ");
     values.push(Value::from(i64::try_from(filter.limit).unwrap_or(i64::MAX)));
     let sql = format!(
         "SELECT r.run_id, t.thread_id, r.agent_id, r.kind, r.title, r.status, r.events,
                 r.started_at_ms, r.updated_at_ms, r.owner, r.epoch
-         FROM runs r JOIN threads t ON t.id = r.thread {wanted} ORDER BY r.id DESC LIMIT ?"
+         FROM runs r JOIN threads t ON t.id = r.thread WHERE {wanted} ORDER BY r.id DESC LIMIT ?"
     );
     (sql, values)
 }

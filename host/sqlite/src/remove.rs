@@ -40,8 +40,8 @@ impl RemovableRun {
     }
 }
 
-/// Removes runs. Of a long one, the last events go first, each part in a transaction: the rest is a record that
-/// ends earlier, and can be read.
+/// Removes runs, long ones in parts, each in a transaction. The last events go first. With the first of them, a
+/// run loses its name: nothing finds the rest of it any more, except the next call that removes old runs.
 #[derive(Default)]
 pub(super) struct RunRemover {
     /// The long run that is being removed, and the components that its events were charged to.
@@ -91,8 +91,13 @@ impl RunRemover {
     }
 
     /// Reads which components the events of a long run were charged to. This reads the whole record, so no
-    /// transaction may keep others from writing.
-    pub(super) fn read_charges(&mut self, connection: &Connection, run: i64) -> rusqlite::Result<()> {
+    /// transaction may keep others from writing. If the operation is cancelled, it reads no more.
+    pub(super) fn read_charges(
+        &mut self,
+        connection: &Connection,
+        run: i64,
+        turns: &Turns<'_>,
+    ) -> rusqlite::Result<()> {
         if self.long.as_ref().is_some_and(|(known, _)| *known == run) {
             return Ok(());
         }
@@ -102,6 +107,9 @@ impl RunRemover {
         let mut charges = RecordedCharges::default();
         let mut rows = find.query([run])?;
         while let Some(row) = rows.next()? {
+            if turns.are_over() {
+                return Ok(());
+            }
             if let Some(event) = row.get_ref(0)?.as_str().ok().and_then(parsed) {
                 charges.see(&event);
             }
@@ -220,8 +228,9 @@ impl RunEnd {
         connection
             .prepare_cached("DELETE FROM events WHERE id >= (?1 << 32) + ?2 AND id < (?1 + 1) << 32")?
             .execute([run.id, first])?;
+        // No text equals a blob. The audit records, which are found by the name, are gone already.
         connection
-            .prepare_cached("UPDATE runs SET events = ?2 WHERE id = ?1")?
+            .prepare_cached("UPDATE runs SET events = ?2, run_id = CAST(id AS BLOB) WHERE id = ?1")?
             .execute([run.id, left.cast_signed()])?;
         run.events = left;
         Ok(())
@@ -258,14 +267,13 @@ pub(super) fn forget_if_empty(
 
 /// Removes the threads that have lost their names, also those of an earlier call that was stopped.
 pub(super) fn remove_forgotten(connection: &Connection, turns: &mut Turns<'_>) -> rusqlite::Result<()> {
-    while !turns.are_over() {
+    let remove_some = |connection: &Connection| {
         // Every blob is greater than every text.
         let next = "SELECT id FROM threads WHERE thread_id >= x'' LIMIT 1";
         let next = connection.prepare_cached(next)?.query_row([], |row| row.get::<_, i64>(0)).optional()?;
-        let Some(thread) = next else { break };
-        remove_rows(connection, thread)?;
-        turns.give_in_time();
-    }
+        next.map(|thread| remove_rows(connection, thread)).transpose()
+    };
+    while !turns.are_over() && turns.write_part(connection, remove_some)?.is_some() {}
     Ok(())
 }
 
@@ -307,7 +315,8 @@ mod tests {
     use tollgate_agent::run::event::{CheckedCall, ToolVersion};
     use tollgate_agent::run::{AgentSpec, RunLimits, RunSpec, RunStatus, Task};
     use tollgate_store::{
-        AuditKind, AuditRecord, Commit, CopySource, PruneOptions, RunFilter, RunStore, StateStore, Store,
+        AuditKind, AuditRecord, Commit, CommitError, CoordinationStore, CopySource, PruneOptions, RunFilter,
+        RunStore, StateStore, Store,
     };
 
     const MESSAGES: usize = 1_200;
@@ -368,6 +377,12 @@ mod tests {
         let (_, connection) = open::prepare(data.path()).unwrap();
         let (thread, component) = charged(&connection);
         assert!(thread > 2_500_000 && component == thread, "{thread}, {component}");
+        connection
+            .execute_batch(
+                "INSERT INTO components (id, digest, bytes) VALUES (1, 'd', x'00');
+                 INSERT INTO run_components (run, component) VALUES (1, 1)",
+            )
+            .unwrap();
         let (mut remover, mut pruned) = (RunRemover::default(), PruneReport::default());
         let (stop, events) = (CancellationToken::new(), MESSAGES as u64 + 3);
         let turns = used_up(&stop);
@@ -375,10 +390,20 @@ mod tests {
         let mut parts = 0;
         while !remover.remove(&connection, &mut run, &mut pruned, &turns).unwrap() {
             parts += 1;
-            remover.read_charges(&connection, run.id).unwrap();
+            remover.read_charges(&connection, run.id, &turns).unwrap();
+            // Once a part of its events is gone, the run is.
+            let is_whole = run.events == events;
             let left = store.record("r").await.unwrap();
-            assert_eq!((left.damage, left.events.len() as u64), (None, run.events));
-            assert_eq!(store.runs(RunFilter::one("r")).await.unwrap()[0].events, run.events);
+            assert_eq!((left.damage, left.events.len() as u64), (None, if is_whole { events } else { 0 }));
+            for filter in [RunFilter::default(), RunFilter::one("r")] {
+                assert_eq!(store.runs(filter).await.unwrap().len(), usize::from(is_whole));
+            }
+            assert_eq!(store.run_components().await.unwrap().len(), usize::from(is_whole));
+            assert_eq!(store.verify().await.unwrap().runs, u64::from(is_whole));
+            // It has ended, and nothing continues it.
+            let acquired = store.acquire("r", run.events).await;
+            assert_eq!(matches!(acquired, Err(CommitError::Advanced)), is_whole, "{acquired:?}");
+            assert!(acquired.is_err());
         }
         assert!(parts >= 4, "{parts} parts");
         assert_eq!(charged(&connection), (0, 0));

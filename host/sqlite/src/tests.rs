@@ -13,13 +13,12 @@ use tokio_util::sync::CancellationToken;
 use tollgate_agent::context::RunIdentity;
 use tollgate_agent::message::Message;
 use tollgate_agent::outcome::ToolResult;
-use tollgate_agent::run::CallEnd;
 use tollgate_agent::run::event::FinishedCall;
-use tollgate_agent::run::{AgentSpec, Event, RunLimits, RunSpec, RunStatus, Task};
+use tollgate_agent::run::{AgentSpec, CallEnd, Event, RunLimits, RunSpec, RunStatus, Task};
 use tollgate_agent::state::{Fold, KeyScope, KeyUpdate, Reducer, StateChange};
 use tollgate_store::{
-    Commit, CommitError, Durability, PruneOptions, PruneReport, RunFilter, RunStore, StateStore,
-    StoreErrorKind,
+    Commit, CommitError, ComponentFile, ComponentSource, ComponentStore, Durability, PruneOptions,
+    PruneReport, RunFilter, RunStore, StateStore, StoreErrorKind,
 };
 
 /// Creates a writer on a disk with room for this many pages; 0 for no limit.
@@ -153,12 +152,7 @@ async fn a9_a_deferred_commit_is_written_soon_without_a_reader() {
     let store = SqliteStore::open(data.path()).unwrap();
     let other = SqliteStore::open(data.path()).unwrap();
     store.commit(deferred_start("one")).await.unwrap();
-    let soon = async {
-        while other.events("one", 0).await.unwrap().is_empty() {
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(std::time::Duration::from_secs(20), soon).await.unwrap();
+    until_stored(&other, "one", 1).await;
 }
 
 #[tokio::test]
@@ -199,8 +193,7 @@ async fn a9_at_most_one_group_of_deferred_commits_waits_for_a_slow_disk() {
     for number in 0..256 {
         writer.commit(deferred_start(&format!("r{number}"))).await.unwrap();
     }
-    let late =
-        tokio::time::timeout(std::time::Duration::from_millis(200), writer.commit(deferred_start("late")));
+    let late = tokio::time::timeout(Duration::from_millis(200), writer.commit(deferred_start("late")));
     assert!(late.await.is_err(), "it waits for the disk");
     other.execute_batch("COMMIT").unwrap();
     writer.catch_up().await.unwrap();
@@ -319,30 +312,75 @@ fn large() -> Event {
     Event::MessageAdded { text: "x".repeat(4 << 20) }
 }
 
+#[test]
+fn z3_a_large_commit_is_prepared_away_from_the_threads_that_drive_calls() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
+    runtime.unwrap().block_on(async {
+        let data = tempfile::tempdir().unwrap();
+        let store = SqliteStore::open(data.path()).unwrap();
+        for (after, events) in [(0, vec![started(), large()]), (2, vec![said(), large(), said()])] {
+            let durability = if after == 0 { Durability::Deferred } else { Durability::Durable };
+            let mut large = commit("r", events, after);
+            large.durability = durability;
+            // No other thread prepares it yet.
+            let (release, held) = std::sync::mpsc::channel::<()>();
+            let blocking = tokio::task::spawn_blocking(move || held.recv());
+            let mut committing = store.commit(large);
+            let soon = Duration::from_millis(100);
+            assert!(tokio::time::timeout(soon, &mut committing).await.is_err());
+            store.commit(commit(&format!("other{after}"), vec![started()], 0)).await.unwrap();
+            assert!(tokio::time::timeout(soon, &mut committing).await.is_err());
+            drop(release);
+            blocking.await.unwrap().unwrap_err();
+            if after == 0 {
+                committing.await.unwrap();
+            } else {
+                // It is written even if its caller leaves.
+                drop(committing);
+                until_stored(&store, "r", 5).await;
+            }
+            assert!(store.verify().await.unwrap().is_sound());
+        }
+        let read = store.readers.ask(|reader| Ok((reader.checksum("r", 5)?, reader.checksum("r", 6)?)));
+        let (last, none) = read.await.unwrap();
+        assert_eq!((last.map(|sum| sum.len()), none), (Some(16), None));
+    });
+}
+
+async fn until_stored(store: &SqliteStore, run: &str, events: usize) {
+    let stored = async {
+        while store.events(run, 0).await.unwrap().len() < events {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), stored).await.unwrap();
+}
+
+/// A component's file that lists the threads that have read it.
+#[derive(Debug, Default)]
+struct ReadFile(Mutex<Vec<Option<String>>>);
+
+impl ComponentSource for ReadFile {
+    fn read(&self) -> Option<Vec<u8>> {
+        self.0.lock().unwrap().push(std::thread::current().name().map(str::to_owned));
+        Some(b"abc".to_vec())
+    }
+}
+
 #[tokio::test]
-async fn z3_a_large_commit_is_prepared_away_from_the_threads_that_drive_calls() {
+async fn z3_a_component_is_read_once_and_not_while_others_wait_to_write() {
     let data = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(data.path()).unwrap();
-    for (after, events) in [(0, vec![started(), large()]), (2, vec![said(), large(), said()])] {
-        let durability = if after == 0 { Durability::Deferred } else { Durability::Durable };
-        let mut large = commit("r", events, after);
-        large.durability = durability;
-        let mut committing = std::pin::pin!(store.commit(large));
-        std::future::poll_fn(|cx| {
-            assert!(committing.as_mut().poll(cx).is_pending());
-            std::task::Poll::Ready(())
-        })
-        .await;
-        // It is not queued yet, so the next one is written before it.
-        store.commit(commit(&format!("other{after}"), vec![started()], 0)).await.unwrap();
-        assert_eq!(store.events("r", 0).await.unwrap().len() as u64, after);
-        committing.await.unwrap();
-        assert!(store.verify().await.unwrap().is_sound());
+    let (file, digest) = (Arc::<ReadFile>::default(), tollgate_agent::digest::digest(b"abc"));
+    for run in ["a", "b"] {
+        let mut called = deferred_start(run);
+        let source = Arc::<ReadFile>::clone(&file);
+        called.components = vec![ComponentFile { digest: Arc::from(digest.as_str()), source }];
+        store.commit(called).await.unwrap();
+        assert_eq!(store.component(&digest).await.unwrap().as_deref(), Some(&b"abc"[..]));
     }
-    let event = store.events("r", 0).await.unwrap().len();
-    let read = store.readers.ask(|reader| Ok((reader.checksum("r", 5)?, reader.checksum("r", 6)?)));
-    let (last, none) = read.await.unwrap();
-    assert_eq!((event, last.map(|sum| sum.len()), none), (5, Some(16), None));
+    let read_by = file.0.lock().unwrap();
+    assert!(read_by.len() == 1 && read_by[0].as_deref() != Some("tollgate-store"), "{read_by:?}");
 }
 
 #[test]
@@ -394,6 +432,12 @@ async fn s9_a_file_that_is_lost_under_a_live_process_is_told_before_anything_is_
     }
 }
 
+const PRUNING: PruneOptions = PruneOptions { before_ms: 1_000, dry_run: false, give_back: false };
+
+fn ended() -> Event {
+    Event::RunFinished { status: RunStatus::Completed, text: String::new(), usage: Box::default() }
+}
+
 #[test]
 fn z8_pruning_lets_others_write_and_stops_when_it_is_told_to() {
     const RECORDS: i64 = 20_000;
@@ -410,8 +454,7 @@ fn z8_pruning_lets_others_write_and_stops_when_it_is_told_to() {
     let pruned = pruned_until_stopped(data.path(), &other, left);
     assert_eq!(pruned.audit.cast_signed(), RECORDS - left());
     other.execute_batch("DROP TRIGGER slow").unwrap();
-    let pruning = PruneOptions { before_ms: 1_000, dry_run: false, give_back: false };
-    let rest = SqliteStore::prune(data.path(), pruning).unwrap();
+    let rest = SqliteStore::prune(data.path(), PRUNING).unwrap();
     assert_eq!(((pruned.audit + rest.audit).cast_signed(), left()), (RECORDS, 0));
 }
 
@@ -439,10 +482,9 @@ fn pruned_until_stopped(
     other: &rusqlite::Connection,
     left: impl Fn() -> i64,
 ) -> PruneReport {
-    let pruning = PruneOptions { before_ms: 1_000, dry_run: false, give_back: false };
     let (stop, directory, all) = (CancellationToken::new(), directory.to_owned(), left());
     let stopped = stop.clone();
-    let pruned = std::thread::spawn(move || SqliteStore::prune_until(&directory, pruning, &stopped).unwrap());
+    let pruned = std::thread::spawn(move || SqliteStore::prune_until(&directory, PRUNING, &stopped).unwrap());
     while left() == all {
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -474,9 +516,7 @@ fn z8_components_without_runs_are_removed_in_batches() {
     let first = "(SELECT min(id) FROM components)";
     other.execute_batch("DROP TRIGGER slow; PRAGMA foreign_keys = off").unwrap();
     other.execute(&format!("INSERT INTO run_components (run, component) VALUES (1, {first})"), []).unwrap();
-    let rest =
-        SqliteStore::prune(data.path(), PruneOptions { before_ms: 1_000, dry_run: false, give_back: false });
-    assert_eq!((rest.unwrap().components_left, left()), (1, 1));
+    assert_eq!((SqliteStore::prune(data.path(), PRUNING).unwrap().components_left, left()), (1, 1));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -484,8 +524,6 @@ async fn z8_runs_are_removed_in_batches_and_the_rest_stays_sound() {
     const RUNS: i64 = 350;
     let data = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(data.path()).unwrap();
-    let ended =
-        || Event::RunFinished { status: RunStatus::Completed, text: String::new(), usage: Box::default() };
     for number in 0..RUNS {
         store.commit(commit(&format!("r{number}"), vec![started(), said(), ended()], 0)).await.unwrap();
     }
@@ -500,8 +538,7 @@ async fn z8_runs_are_removed_in_batches_and_the_rest_stays_sound() {
     );
     assert!(store.verify().await.unwrap().is_sound());
     other.execute_batch("DROP TRIGGER slow").unwrap();
-    let pruning = PruneOptions { before_ms: 1_000, dry_run: false, give_back: false };
-    let rest = tokio::task::block_in_place(|| SqliteStore::prune(data.path(), pruning).unwrap());
+    let rest = tokio::task::block_in_place(|| SqliteStore::prune(data.path(), PRUNING).unwrap());
     assert_eq!(((pruned.runs + rest.runs).cast_signed(), left()), (RUNS, 0));
 }
 
@@ -510,8 +547,6 @@ async fn z8_the_changes_of_a_thread_are_joined_in_parts() {
     const RUNS: u64 = 350;
     let data = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(data.path()).unwrap();
-    let ended =
-        || Event::RunFinished { status: RunStatus::Completed, text: String::new(), usage: Box::default() };
     for revision in 1..=RUNS {
         let change = StateChange { revision, updates: [joined(json!([revision]))].into() };
         let events = vec![started(), finished(change), ended()];
@@ -531,12 +566,9 @@ async fn z8_the_changes_of_a_thread_are_joined_in_parts() {
     }
     let stored = store.thread("t").await.unwrap().state;
     assert_eq!((state.revision(), state.get("k.list")), (RUNS, stored.get("k.list")));
-    // They are joined once the thread has another run to remove.
-    let change = StateChange { revision: RUNS + 1, updates: [joined(json!([0]))].into() };
-    store.commit(commit("last", vec![started(), finished(change), ended()], 0)).await.unwrap();
+    // The next call joins them, although the thread has no runs any more.
     other.execute_batch("DROP TRIGGER slow").unwrap();
-    let pruning = PruneOptions { before_ms: 1_000, dry_run: false, give_back: false };
-    tokio::task::block_in_place(|| SqliteStore::prune(data.path(), pruning).unwrap());
+    tokio::task::block_in_place(|| SqliteStore::prune(data.path(), PRUNING).unwrap());
     let changes = store.changes("t", 0, 1_000).await.unwrap();
     let mut state = tollgate_agent::state::State::default();
     changes.iter().for_each(|change| state.apply(change));

@@ -42,9 +42,9 @@ impl Reader<'_> {
     }
 
     fn runs_after(&self, id: i64) -> rusqlite::Result<Vec<(i64, String)>> {
-        let mut runs = self
-            .connection
-            .prepare_cached("SELECT id, run_id FROM runs WHERE id > ?1 ORDER BY id LIMIT ?2")?;
+        let mut runs = self.connection.prepare_cached(
+            "SELECT id, run_id FROM runs WHERE id > ?1 AND +run_id < x'' ORDER BY id LIMIT ?2",
+        )?;
         runs.query_map([id, RUNS_AT_ONCE], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
     }
 }

@@ -8,6 +8,7 @@ use super::state;
 use super::thread_cache::ThreadCache;
 use super::{audit, inbox};
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::sync::Arc;
 use tollgate_agent::run::RunSpec;
@@ -112,7 +113,8 @@ fn write_commit(
         audit::write(connection, record, record.charged_bytes())?;
     }
     for component in &commit.components {
-        keep(connection, run, component)?;
+        let read = prepared.components.iter().find(|(digest, _)| *digest == component.digest);
+        keep(connection, run, component, read.map(|(_, bytes)| bytes.as_slice()))?;
     }
     inbox::consume(connection, commit)?;
     write_messages(connection, thread, &prepared.rows.messages)?;
@@ -304,8 +306,13 @@ fn write_change<'v>(
 }
 
 /// Records that the run refers to a component. Stores the bytes if this is the first such run and
-/// they are still available.
-fn keep(connection: &Connection, run: i64, component: &ComponentFile) -> rusqlite::Result<()> {
+/// they are still available. `read` are the bytes, if they were read already.
+fn keep(
+    connection: &Connection,
+    run: i64,
+    component: &ComponentFile,
+    read: Option<&[u8]>,
+) -> rusqlite::Result<()> {
     let known = connection
         .prepare_cached("SELECT id FROM components WHERE digest = ?1")?
         .query_row([component.digest.as_ref()], |row| row.get::<_, i64>(0))
@@ -313,10 +320,12 @@ fn keep(connection: &Connection, run: i64, component: &ComponentFile) -> rusqlit
     let id = match known {
         Some(id) => id,
         None => {
-            let Some(bytes) = component.read() else { return Ok(()) };
+            // They are read here only if they could not be read before, or were removed from the store since.
+            let read = read.map(Cow::Borrowed).or_else(|| component.read().map(Cow::Owned));
+            let Some(bytes) = read else { return Ok(()) };
             connection
                 .prepare_cached("INSERT INTO components (digest, bytes) VALUES (?1, ?2)")?
-                .execute(params![component.digest.as_ref(), bytes])?;
+                .execute(params![component.digest.as_ref(), &*bytes])?;
             connection.last_insert_rowid()
         }
     };
@@ -363,7 +372,7 @@ fn write_run(
     let epoch = commit.epoch.cast_signed();
     match standing {
         RunBefore::Known(id) => {
-            process.take_up(commit.run_id());
+            process.take_up(commit.run_id(), prepared.releases);
             let update =
                 "UPDATE runs SET status = CASE kind WHEN 'call' THEN ?6 ELSE ?2 END, owner = ?3, events = ?4,
                  updated_at_ms = ?5 WHERE id = ?1";

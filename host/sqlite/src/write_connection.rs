@@ -62,7 +62,7 @@ impl WriteConnection {
         self.lost.clone()
     }
 
-    /// Writes these jobs as one transaction, and answers them.
+    /// Writes these jobs, and answers them.
     pub(super) fn write(&mut self, jobs: Vec<Job>) {
         let connection = Arc::clone(&self.connection);
         let mut connection = locked(&connection);
@@ -108,7 +108,10 @@ impl WriteConnection {
         self.checkpoint = thread.ok();
     }
 
+    /// Writes these jobs as one transaction. If it fails for a reason that may be that of a single job, each gets a
+    /// transaction of its own, so that one job fails no other.
     fn write_in(&mut self, connection: &mut Connection, jobs: &[Job]) -> Vec<JobResult> {
+        let mut is_of_one_job = false;
         let transaction = connection.busy_timeout(BUSY_TIMEOUT).and_then(|()| immediate(connection));
         let recent = &mut self.recent;
         // A removed file accepts commits like any other.
@@ -116,9 +119,10 @@ impl WriteConnection {
             .place
             .check()
             .and_then(|()| {
-                transaction
-                    .and_then(|of| write_group(of, &self.shared, recent, jobs))
-                    .map_err(|e| explain("write to", &self.place.file, &e))
+                transaction.and_then(|of| write_group(of, &self.shared, recent, jobs)).map_err(|e| {
+                    is_of_one_job = may_be_of_one_job(&e);
+                    explain("write to", &self.place.file, &e)
+                })
             })
             .and_then(|written| {
                 self.place.check().map(|()| written).map_err(|lost| {
@@ -130,6 +134,10 @@ impl WriteConnection {
             Ok(WrittenGroup { results, sizes }) => {
                 sizes.iter().for_each(|(thread_id, bytes)| self.shared.sizes.follow(thread_id, bytes));
                 results
+            }
+            Err(_) if is_of_one_job && jobs.len() > 1 => {
+                self.recent.clear();
+                jobs.iter().flat_map(|job| self.write_in(connection, std::slice::from_ref(job))).collect()
             }
             Err(why) => {
                 self.recent.clear();
@@ -147,6 +155,14 @@ impl Drop for WriteConnection {
             let _ = checkpoint.join();
         }
     }
+}
+
+/// Returns whether one job of a group may be the cause of an error, such as by a record that cannot be read. A disk
+/// that is full or fails, and other processes that write, would fail each job again.
+fn may_be_of_one_job(error: &rusqlite::Error) -> bool {
+    use rusqlite::ErrorCode::{DatabaseBusy, DatabaseLocked, DiskFull, SystemIoFailure};
+    let code = error.sqlite_error_code();
+    !matches!(code, Some(DatabaseBusy | DatabaseLocked | DiskFull | SystemIoFailure))
 }
 
 /// Moves the log into the database, as far as no one reads it. Returns the number of pages that are there.
@@ -260,6 +276,21 @@ mod tests {
         assert!(matches!(refused.try_recv().unwrap(), Err(CommitError::Conflict(_))));
         let pages = writes.log_pages.load(Relaxed);
         assert!((1..MANY_PAGES / 10).contains(&pages), "the log begins anew: {pages}");
+    }
+
+    #[test]
+    fn s9_a_job_that_cannot_be_written_fails_no_other() {
+        let data = tempfile::tempdir().unwrap();
+        let mut writes = connection(data.path());
+        let (reply, mut failed) = channel();
+        let unreadable = |_: &Connection, _: &Process| Err(rusqlite::Error::QueryReturnedNoRows);
+        let ((first, mut before), (second, mut after)) = (change(1), change(2));
+        writes.write(vec![first, Job::Other(Box::new(unreadable), reply), second]);
+        assert!(before.try_recv().unwrap().is_ok() && after.try_recv().unwrap().is_ok());
+        assert!(failed.try_recv().unwrap().is_err());
+        let (again, mut refused) = change(2);
+        writes.write(vec![again]);
+        assert!(matches!(refused.try_recv().unwrap(), Err(CommitError::Conflict(2))));
     }
 
     #[test]

@@ -4,16 +4,20 @@
 use super::job::{Job, JobResult, PreparedChange, PreparedCommit, Reply};
 use super::process::Process;
 use super::queue::Queue;
+use super::read::Reader;
 use super::readers::{QueryKind, Readers};
 use super::write::SharedParts;
 use super::write_connection::{LostRecords, WriteConnection};
 use rusqlite::Connection;
+use std::collections::HashSet;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 use tollgate_agent::state::StateChange;
 use tollgate_store::rules::{CommitRows, aside};
-use tollgate_store::{AuditRecord, Commit, CommitReceipt, Durability, StoreError, VolatileValues};
+use tollgate_store::{
+    AuditRecord, Commit, CommitReceipt, ComponentFile, Durability, StoreError, VolatileValues,
+};
 
 /// The handle of the writer thread, which ends when the handle is dropped.
 pub(super) struct Writer {
@@ -21,6 +25,9 @@ pub(super) struct Writer {
     lost: LostRecords,
     readers: Arc<Readers>,
     volatile: Arc<VolatileValues>,
+    process: Arc<Process>,
+    /// The digests of the components that stored commits of this process refer to.
+    stored: Mutex<HashSet<Arc<str>>>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
@@ -31,44 +38,66 @@ impl Writer {
         readers: Arc<Readers>,
         shared: SharedParts,
     ) -> Result<Self, StoreError> {
-        let volatile = Arc::clone(&shared.volatile);
+        let (volatile, process) = (Arc::clone(&shared.volatile), Arc::clone(&shared.process));
         let connection = WriteConnection::new(connection, file, shared)?;
         let (queue, lost) = (Arc::new(Queue::default()), connection.lost());
         let served = QueueGuard(Arc::clone(&queue));
         let write = move || write_all(connection, &served.0);
         let thread = std::thread::Builder::new().name("tollgate-store".to_owned()).spawn(write);
         let thread = thread.map_err(|e| StoreError::other(format!("cannot start the writer thread: {e}")))?;
-        Ok(Self { queue, lost, readers, volatile, thread: Some(thread) })
+        let stored = Mutex::default();
+        Ok(Self { queue, lost, readers, volatile, process, stored, thread: Some(thread) })
     }
 
     /// Commits the events and returns once they are durable. A deferred commit returns at once,
     /// unless it is large or too many are already pending.
     pub(super) async fn commit(&self, commit: Commit) -> JobResult {
-        let mut prepared = Box::new(match CommitRows::small(&commit)? {
-            Some(rows) => PreparedCommit::new(commit, rows),
-            None => self.prepared_aside(commit).await?,
-        });
-        if prepared.volatile_bytes > 0 {
-            prepared.volatile_bytes += self.volatile.bytes(&prepared.commit.thread_id);
-        }
-        if prepared.commit.durability == Durability::Deferred {
-            match self.queue.push_deferred(prepared) {
-                Ok(()) => return Ok(CommitReceipt::default()),
-                Err(back) => prepared = back,
+        let releases = self.process.releases();
+        let unknown = self.unknown_components(&commit);
+        let rows = if unknown.is_empty() { CommitRows::small(&commit)? } else { None };
+        let stored: Vec<_> = unknown.iter().map(|component| Arc::clone(&component.digest)).collect();
+        let (reply, answer) = oneshot::channel();
+        match rows {
+            Some(rows) => {
+                submit(&self.queue, &self.volatile, releases, PreparedCommit::new(commit, rows), reply);
             }
+            None => self.submit_aside(commit, releases, unknown, reply),
         }
-        self.ask(|reply| Job::Commit(prepared, reply)).await?
+        let committed = answer.await.map_err(|_| gone())??;
+        if !stored.is_empty() {
+            self.stored().extend(stored);
+        }
+        Ok(committed)
     }
 
-    /// Prepares a large commit on a thread that may block. The run waits for each of its commits, so the event
-    /// before this one can be read already.
-    async fn prepared_aside(&self, commit: Commit) -> Result<PreparedCommit, StoreError> {
-        let (run_id, after) = (Arc::clone(commit.run_id()), commit.after());
-        let before = match after {
-            0 => None,
-            _ => self.readers.ask_as(QueryKind::Short, move |reader| reader.checksum(&run_id, after)).await?,
-        };
-        aside(true, move || PreparedCommit::large(commit, before)).await
+    /// Prepares a commit that takes long, and queues it. A task does so, and thus it is committed even if its caller
+    /// leaves meanwhile, as others are.
+    fn submit_aside(
+        &self,
+        commit: Commit,
+        releases: u64,
+        unknown: Vec<ComponentFile>,
+        reply: Reply<JobResult>,
+    ) {
+        let (queue, readers) = (Arc::clone(&self.queue), Arc::clone(&self.readers));
+        let volatile = Arc::clone(&self.volatile);
+        tokio::spawn(async move {
+            match prepared_aside(&readers, commit, unknown).await {
+                Ok(prepared) => submit(&queue, &volatile, releases, prepared, reply),
+                Err(why) => drop(reply.send(Err(why.into()))),
+            }
+        });
+    }
+
+    /// Returns the components of a commit that no stored commit of this process refers to.
+    fn unknown_components(&self, commit: &Commit) -> Vec<ComponentFile> {
+        let stored = self.stored();
+        let unknown = commit.components.iter().filter(|component| !stored.contains(&component.digest));
+        unknown.cloned().collect()
+    }
+
+    fn stored(&self) -> MutexGuard<'_, HashSet<Arc<str>>> {
+        self.stored.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until everything that was answered is written.
@@ -119,7 +148,6 @@ impl Writer {
     }
 
     async fn ask<T>(&self, job: impl FnOnce(Reply<T>) -> Job) -> Result<T, StoreError> {
-        let gone = || StoreError::unusable("the store's writer has stopped; restart the program");
         let (reply, answer) = oneshot::channel();
         self.queue.push(job(reply));
         answer.await.map_err(|_| gone())
@@ -130,6 +158,56 @@ impl Drop for Writer {
     fn drop(&mut self) {
         self.end();
     }
+}
+
+fn gone() -> StoreError {
+    StoreError::unusable("the store's writer has stopped; restart the program")
+}
+
+/// Prepares a commit on a thread that may block, and reads the components that the store does not have. The run
+/// waits for each of its commits, so the event before this one can be read already.
+async fn prepared_aside(
+    readers: &Arc<Readers>,
+    commit: Commit,
+    mut components: Vec<ComponentFile>,
+) -> Result<PreparedCommit, StoreError> {
+    let (run_id, after) = (Arc::clone(commit.run_id()), commit.after());
+    let find = move |reader: &Reader<'_>| {
+        // If that fails, so does the next query.
+        components.retain(|component| !reader.has_component(&component.digest).unwrap_or_default());
+        Ok((reader.checksum(&run_id, after)?, components))
+    };
+    let (before, components) = readers.ask_as(QueryKind::Short, find).await?;
+    let prepare = move || {
+        let mut prepared = PreparedCommit::large(commit, before)?;
+        let read = components.into_iter().filter_map(|component| Some((component.read()?, component.digest)));
+        prepared.components = read.map(|(bytes, digest)| (digest, bytes)).collect();
+        Ok(prepared)
+    };
+    aside(true, prepare).await
+}
+
+/// Queues a commit that was made after this number of releases. A deferred one is answered at once, unless it is
+/// large or too many are already pending.
+fn submit(
+    queue: &Queue,
+    volatile: &VolatileValues,
+    releases: u64,
+    mut prepared: PreparedCommit,
+    reply: Reply<JobResult>,
+) {
+    prepared.releases = releases;
+    if prepared.volatile_bytes > 0 {
+        prepared.volatile_bytes += volatile.bytes(&prepared.commit.thread_id);
+    }
+    let mut prepared = Box::new(prepared);
+    if prepared.commit.durability == Durability::Deferred {
+        match queue.push_deferred(prepared) {
+            Ok(()) => return drop(reply.send(Ok(CommitReceipt::default()))),
+            Err(back) => prepared = back,
+        }
+    }
+    queue.push(Job::Commit(prepared, reply));
 }
 
 /// The writer thread's guard of the queue: once the thread is gone, the queue is abandoned.

@@ -14,7 +14,7 @@ pub trait CoordinationStore: Send + Sync {
     /// read. If the run has others, nothing changes: the process that committed them keeps the run.
     ///
     /// # Errors
-    /// Returns [`CommitError::Advanced`] if another process drives the run or has continued it,
+    /// Returns [`CommitError::Advanced`] if another process drives the run, or has continued or ended it,
     /// [`CommitError::Behind`] if the run has fewer events, and [`CommitError::Failed`] if there is
     /// no such run or the store failed.
     async fn acquire(&self, run_id: &str, known: u64) -> Result<u64, CommitError>;
