@@ -368,7 +368,8 @@ pub(crate) fn listing(filter: &RunFilter) -> (String, Params) {
     if let Some(principal) = filter.principal() {
         // As in the index.
         let principal = add(principal);
-        conditions.push(format!("strpos(r.thread, '/') > 0 AND split_part(r.thread, '/', 1) = ${principal}"));
+        let of_run = "(CASE WHEN strpos(r.thread, '/') > 0 THEN split_part(r.thread, '/', 1) END)";
+        conditions.push(format!("{of_run} = ${principal}"));
     } else if let Some(prefix) = &filter.thread_prefix {
         let (from, to) = (add(prefix), add(&after_prefix(prefix)));
         conditions.push(format!("r.thread >= ${from} AND r.thread < ${to}"));

@@ -137,7 +137,7 @@ impl Process {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn left(&self) -> MutexGuard<'_, HashMap<String, u64>> {
+    fn left(&self) -> MutexGuard<'_, HashMap<String, RunRelease>> {
         self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -19,4 +19,4 @@ CREATE INDEX audit_by_power ON audit (power, at_ms, id) WHERE power IS NOT NULL;
 
 -- Lists of the runs of a principal, which is what a thread's id has before the first slash. A thread's id does not
 -- change, so commits do not write this index.
-CREATE INDEX runs_by_principal ON runs (split_part(thread, '/', 1), id) WHERE strpos(thread, '/') > 0;
+CREATE INDEX runs_by_principal ON runs ((CASE WHEN strpos(thread, '/') > 0 THEN split_part(thread, '/', 1) END), id);
