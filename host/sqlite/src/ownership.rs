@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use std::cmp::Ordering;
 use tollgate_store::{CommitError, StoreError};
 
-/// Takes over an open run for this process, unless another living process drives it.
+/// Takes over a run for this process, unless another living process drives it.
 pub(super) fn acquire(
     connection: &Connection,
     process: &Process,
@@ -28,10 +28,7 @@ pub(super) fn acquire(
     let Some((id, owner, status, epoch, events)) = found else {
         return Ok(Err(StoreError::unknown_run(run_id).into()));
     };
-    let is_open = matches!(status.as_str(), "running" | "waiting");
-    let is_driven =
-        || status == "running" && owner != process.id() && process.is_carried(&owner, run_id, epoch);
-    if !is_open || is_driven() {
+    if status == "running" && owner != process.id() && process.is_carried(&owner, run_id, epoch) {
         return Ok(Err(CommitError::Advanced));
     }
     match events.cast_unsigned().cmp(&known) {

@@ -437,7 +437,7 @@ impl Reader<'_> {
 /// Returns the query for a list of runs. It contains only the requested conditions, so that each
 /// combination uses an index instead of scanning the table.
 fn listing(filter: &RunFilter) -> (String, Vec<Value>) {
-    // Every blob is greater than every text: a run that is being removed has no name any more. With the plus, no
+    // Every blob is greater than every text: a run that is being removed has no name from now on. With the plus, no
     // index is read for it.
     let mut conditions = vec!["+r.run_id < x''"];
     let mut values = Vec::new();

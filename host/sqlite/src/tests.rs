@@ -566,7 +566,7 @@ async fn z8_the_changes_of_a_thread_are_joined_in_parts() {
     }
     let stored = store.thread("t").await.unwrap().state;
     assert_eq!((state.revision(), state.get("k.list")), (RUNS, stored.get("k.list")));
-    // The next call joins them, although the thread has no runs any more.
+    // The next call joins them, although the thread no longer has runs.
     other.execute_batch("DROP TRIGGER slow").unwrap();
     tokio::task::block_in_place(|| SqliteStore::prune(data.path(), PRUNING).unwrap());
     let changes = store.changes("t", 0, 1_000).await.unwrap();
