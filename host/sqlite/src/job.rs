@@ -7,9 +7,9 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 use tollgate_agent::health::Sign;
-use tollgate_agent::run::{Event, RunSpec, StoredEvent};
+use tollgate_agent::run::{Event, RunSpec};
 use tollgate_agent::state::{KeyScope, KeyUpdate, StateChange};
-use tollgate_store::rules::{CHECKSUM_BYTES, CommitRows, checksum, serialize};
+use tollgate_store::rules::{CHECKSUM_BYTES, CommitRows, MovedRows, checksum, serialize};
 use tollgate_store::{AuditRecord, Commit, CommitError, CommitReceipt, StoreError};
 
 /// The channel of a job's answer.
@@ -83,10 +83,7 @@ impl PreparedCommit {
     }
 
     /// Returns the events moved behind this many changes of others, and their rows.
-    pub(super) fn moved(
-        &self,
-        revisions: u64,
-    ) -> Result<(Arc<[StoredEvent]>, Cow<'_, [String]>), StoreError> {
+    pub(super) fn moved(&self, revisions: u64) -> Result<MovedRows<'_>, StoreError> {
         self.rows.moved(self.commit.events(), revisions)
     }
 

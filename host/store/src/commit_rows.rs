@@ -15,6 +15,9 @@ use tollgate_agent::run::StoredEvent;
 /// an answer of a database.
 pub const LARGE_BYTES: usize = 256 * 1024;
 
+/// Events that were moved behind changes of others, and their serialized rows.
+pub type MovedRows<'a> = (Arc<[StoredEvent]>, Cow<'a, [String]>);
+
 /// The serialized events and messages of a commit.
 #[derive(Debug, Clone)]
 pub struct CommitRows {
@@ -74,11 +77,7 @@ impl CommitRows {
     ///
     /// # Errors
     /// A record cannot be written.
-    pub fn moved(
-        &self,
-        events: &Arc<[StoredEvent]>,
-        revisions: u64,
-    ) -> Result<(Arc<[StoredEvent]>, Cow<'_, [String]>), StoreError> {
+    pub fn moved(&self, events: &Arc<[StoredEvent]>, revisions: u64) -> Result<MovedRows<'_>, StoreError> {
         let moved = moved(events, revisions);
         let first = moved.iter().position(|numbered| numbered.event.change().is_some());
         let Some(first) = first.filter(|_| revisions > 0) else {
