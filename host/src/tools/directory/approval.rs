@@ -13,7 +13,8 @@ const APPROVE: &str = "Look at it, then approve it";
 
 /// A policy for serving loaded components.
 pub trait Approval: Send + Sync {
-    /// Judges a new component, or a new version of one that is served now or was served last.
+    /// Judges a new component, or a new version of one that is served now or was served earlier. Of the
+    /// latter, `serving` holds the needs and the requests, without descriptions of tools.
     ///
     /// # Errors
     /// The component may not be served; the refusal says why, and how to allow it.

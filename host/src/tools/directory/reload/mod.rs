@@ -7,6 +7,7 @@
 //! take effect with the next look, for calls that begin after it.
 
 mod refresh;
+mod retired;
 
 use super::approval::{Approval, NoNewPowers};
 use super::change::Change;
@@ -19,6 +20,7 @@ use super::{CheckedComponent, ReadyComponent, file_name};
 use crate::config::Config;
 use crate::grants::manifest_of;
 use crate::tools::{RefusedFile, ServedTools, Toolbox};
+use retired::RetiredComponents;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,9 +28,6 @@ use tollgate_agent::name;
 use tollgate_agent::surface::Surface;
 use tollgate_registry::Lock;
 use tollgate_sandbox::Sandbox;
-
-/// The maximum number of remembered components that are no longer served.
-const MAX_RETIRED: usize = 1_000;
 
 /// The last known state of the directory.
 pub struct DirectoryState {
@@ -39,9 +38,7 @@ pub struct DirectoryState {
     /// Each file and its manifest.
     seen: BTreeMap<PathBuf, (Stamp, Option<Stamp>)>,
     serving: BTreeMap<PathBuf, ServedVersion>,
-    /// The last served version of components that are no longer served, by id. A version that
-    /// returns is compared with it.
-    retired: BTreeMap<String, LoadedComponent>,
+    retired: RetiredComponents,
     /// Files that would be served if another did not occupy their place.
     displaced: BTreeSet<PathBuf>,
     /// The claims of all files that could be loaded.
@@ -89,7 +86,7 @@ impl DirectoryState {
         // Any file refused at start may be displaced; only a new attempt can tell.
         let displaced = loaded.toolbox.refused().iter().map(|refused| refused.file.clone()).collect();
         let approval = Arc::new(NoNewPowers);
-        let (retired, claims) = (BTreeMap::new(), loaded.claims.clone());
+        let (retired, claims) = (RetiredComponents::default(), loaded.claims.clone());
         let decided_anew = false;
         Self { tools, sandbox, decisions, approval, seen, serving, retired, displaced, claims, decided_anew }
     }
@@ -172,7 +169,7 @@ impl DirectoryState {
         match ready.and_then(|ready| self.swap_in(&ready, before.as_ref(), file)) {
             Ok((serving, ousted)) => {
                 let change = change_to(&serving, before.as_ref(), file);
-                self.retired.remove(&serving.entry.id);
+                self.retired.forget(&serving.entry.id);
                 let id = serving.entry.id.clone();
                 let replaced = self.serving.insert(file.to_owned(), serving);
                 replaced.filter(|replaced| replaced.entry.id != id).into_iter().for_each(|r| self.retire(r));
@@ -275,10 +272,8 @@ impl DirectoryState {
 
     /// Remembers a version that is no longer served.
     fn retire(&mut self, served: ServedVersion) {
-        if self.retired.len() >= MAX_RETIRED {
-            self.retired.pop_first();
-        }
-        self.retired.insert(served.entry.id.clone(), served.entry);
+        let grants = &self.decisions.config.grants;
+        self.retired.remember(served.entry, |id| grants.contains_key(id));
     }
 
     fn update_toolbox(&self, change: impl FnOnce(&mut Toolbox)) {

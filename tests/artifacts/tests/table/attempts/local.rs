@@ -61,6 +61,14 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         party: "tools directory",
+        does: "Gets and loses a thousand components with long descriptions, so that the host remembers them all.",
+        outcome: "Of a removed component only its needs are remembered; the oldest without grants is forgotten.",
+        limit: "1,000 components",
+        file: "host/src/tools/directory/reload/retired.rs",
+        test: "z4_what_is_remembered_of_removed_components_is_their_needs_alone",
+    },
+    Attempt {
+        party: "tools directory",
         does: "Has a file that claims the id of a component that a person approved.",
         outcome: "The approved version keeps the id.",
         limit: "rule",
