@@ -235,7 +235,7 @@ impl ConversationMemory {
 }
 
 /// Reserves until this many bytes are held. Returns `false` if they are not free.
-fn grow(held: &mut Option<Reservation>, budget: &MemoryBudget, bytes: u64) -> bool {
+pub(super) fn grow(held: &mut Option<Reservation>, budget: &MemoryBudget, bytes: u64) -> bool {
     match held {
         Some(held) => held.try_grow(bytes.saturating_sub(held.bytes())),
         None => {

@@ -1,5 +1,6 @@
 //! Memory for arguments, reserved before they are parsed, and for the copies of a large state.
 
+use super::conversation_memory::grow;
 use super::driver::Driver;
 use std::sync::Arc;
 use tokio::time::error::Elapsed;
@@ -14,7 +15,7 @@ const SMALL_BYTES: usize = 4 * 1024;
 
 /// A state up to this size is copied without a reservation, in bytes. Calls at one time share the
 /// state that they read.
-const SMALL_STATE_BYTES: usize = 4 * 1024 * 1024;
+const SMALL_STATE_BYTES: usize = 256 * 1024;
 /// Memory per byte of a large state: values take up to four times their size, and one call may
 /// hold the state before and after its changes.
 const STATE_COPIES: u64 = 2 * 4;
@@ -84,17 +85,18 @@ impl Driver {
         self.parts.cancel.run_until_cancelled(reserved).await.transpose()
     }
 
-    /// Reserves memory for a large state once, until the run rests. A direct call is refused if
-    /// there is none; others wait, and end if they are cancelled or their time is up.
+    /// Reserves memory for a large state, and more as it grows, until the run rests. A direct call is
+    /// refused at its start if there is none; others wait, and end if they are cancelled or their time is
+    /// up.
     async fn with_room_for_state(&mut self, input: Input) -> Input {
         let state_bytes = self.run.state().bytes();
-        if self.state_memory.is_some() || state_bytes <= SMALL_STATE_BYTES {
+        if state_bytes <= SMALL_STATE_BYTES {
             return input;
         }
         let budget = &self.parts.services.memory_budget;
         let bytes = (state_bytes as u64 * STATE_COPIES).min(budget.total_bytes() / REPLY_PART);
-        self.state_memory = budget.try_reserve(bytes);
-        if self.state_memory.is_some() {
+        let held = self.state_memory.as_ref().map_or(0, Reservation::bytes);
+        if bytes <= held || grow(&mut self.state_memory, budget, bytes) {
             return input;
         }
         if let Input::Start(spec) = &input
@@ -104,7 +106,12 @@ impl Driver {
             return Input::StartRefused(Arc::clone(spec), fault);
         }
         // Without the memory, the run ends by itself: its next step sees the cancellation or the time.
-        self.state_memory = self.reserved(bytes).await.unwrap_or_default();
+        if let Some(more) = self.reserved(bytes - held).await.unwrap_or_default() {
+            match &mut self.state_memory {
+                Some(held) => held.absorb(more),
+                None => self.state_memory = Some(more),
+            }
+        }
         input
     }
 }

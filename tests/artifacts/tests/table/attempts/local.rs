@@ -261,6 +261,14 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         party: "component",
+        does: "Lets the state of its thread grow during a run, beyond what the run reserved for it.",
+        outcome: "More is reserved before each step; the run waits for it as long as it has time.",
+        limit: "`memory_budget_bytes`",
+        file: "host/tests/runs/growth.rs",
+        test: "z3_the_memory_of_a_state_is_reserved_again_as_it_grows",
+    },
+    Attempt {
+        party: "component",
         does: "Sets long values that do not persist, on thread after thread.",
         outcome: "Those that were not used for longest are dropped.",
         limit: "128 MiB, 10,000 threads",
