@@ -7,6 +7,7 @@ use crate::error::Refusal;
 use crate::instance::Instance;
 use crate::limits::Limits;
 use crate::load::{self, CodeShare, LoadedCode};
+use crate::meter::Stop;
 use crate::shared::Shared as Host;
 use crate::termination::{CallBounds, Termination};
 use crate::v0_1_0::{self, GateCallView, GatePre};
@@ -150,14 +151,16 @@ impl GateComponent {
         &self,
         call: &ProposedCall<'_>,
     ) -> Result<(Verdict, Option<Arc<Reservation>>), Fault> {
-        let shown = GateCallView::of(call, &self.access, &self.settings);
         let id = &self.descriptor.id;
+        let most_bytes = self.limits.of_call().crossing_bytes;
+        let bytes = v0_1_0::shown_bytes(call, &self.access, &self.settings, most_bytes);
         let answer = self
             .linked
             .ask_and_read(
                 self.limits,
-                shown.bytes(),
+                bytes,
                 async |store, gate| {
+                    let shown = GateCallView::of(call, &self.access, &self.settings);
                     let (entries, delegates) = (shown.entries(), shown.delegates());
                     let call = shown.to_wit(&entries, &delegates);
                     let gate = gate.instantiate_async(&mut *store).await?;
@@ -218,7 +221,8 @@ impl LinkedGate {
         })
     }
 
-    /// Runs one of its functions, whose arguments have this many bytes.
+    /// Runs one of its functions, whose arguments have this many bytes. They are charged before `work`
+    /// writes them.
     async fn ask<T>(
         &self,
         limits: GateLimits,
@@ -236,8 +240,10 @@ impl LinkedGate {
         work: impl AsyncFnOnce(&mut Store<Instance>, &GatePre<Instance>) -> wasmtime::Result<T>,
         read: impl AsyncFnOnce(T, &Arc<Slot>) -> wasmtime::Result<R>,
     ) -> Result<R, Termination> {
-        let work = async |store: &mut Store<Instance>| {
+        let work = async |store: &mut Store<Instance>, slot: &Arc<Slot>| {
             store.data().enter(bytes)?;
+            store.data_mut().meter.charging(Arc::clone(slot));
+            let _held = slot.charge_while(bytes).map_err(Stop::from)?;
             work(store, &self.pre).await
         };
         let times = (PATIENCE, limits.timeout());

@@ -64,6 +64,27 @@ async fn z3_a_value_of_the_state_is_measured_before_it_is_written_as_text() {
     assert_eq!(fault(bench.call(anything()).await).code, Code::TooLarge);
 }
 
+/// The state that a tool is shown stays in the host's memory during the call.
+#[tokio::test]
+async fn z3_the_state_that_a_tool_is_shown_is_charged_to_its_call() {
+    const KEYS: usize = 40;
+    let key = |n| {
+        json!({"key": format!("shown.k{n}"), "read": true, "write": false, "defines":
+            {"initial": "0", "reducer": "replace", "scope": "thread", "persistent": true}})
+    };
+    let descriptor = json!({"state": (0..KEYS).map(key).collect::<Vec<_>>()});
+    let source = format!(";; Is shown much.\n;;\n;; descriptor: {descriptor}\n");
+    let mut bench = Bench::load(&sandbox(), &guest("shown", source.leak())).await.unwrap();
+    for n in 0..KEYS {
+        bench.state.set(&format!("shown.k{n}"), json!("x".repeat(60_000)));
+    }
+    // The guest's copy fits into this, but not the host's beside it.
+    bench.limits = Limits { memory_bytes: 4 << 20, host_memory_bytes: 0, ..Limits::default() };
+    assert_eq!(fault(bench.call(anything()).await).code, Code::OutOfMemory);
+    bench.limits = Limits { memory_bytes: 4 << 20, host_memory_bytes: 4 << 20, ..Limits::default() };
+    returned(bench.call(anything()).await);
+}
+
 #[tokio::test]
 async fn reports_arrive_bounded_and_clean() {
     let mut bench = Bench::load(&sandbox(), &good::REPORTS).await.unwrap();

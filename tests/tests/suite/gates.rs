@@ -6,7 +6,7 @@ use tollgate_agent::code::Code;
 use tollgate_agent::gate::Verdict;
 use tollgate_agent::state::State;
 use tollgate_artifacts::{Expectation, Guest, for_each_hostile_gate, gates, rust_gate_bytes};
-use tollgate_sandbox::GateLimits;
+use tollgate_sandbox::{GateLimits, SandboxConfig};
 
 use crate::rig::{GateQuestion, Rig};
 
@@ -146,6 +146,22 @@ fn g7_a_gate_is_shown_the_keys_that_it_declares_and_no_others() {
     assert_eq!(verdict, Verdict::Deny("\"S\"".to_owned()));
     let fault = rig.judge(&gate, &GateQuestion::default()).unwrap_err();
     assert_eq!(fault.code, Code::Trapped, "where nothing is set, it is shown nothing");
+}
+
+#[test]
+fn z3_state_is_measured_before_a_gate_or_a_tool_is_shown_it() {
+    let rig = Rig::with(SandboxConfig { memory_budget_bytes: 12 << 20, ..SandboxConfig::default() });
+    let gate = rig.load_gate("tells", TELLS_WHAT_IT_SEES.bytes()).unwrap();
+    let limits = GateLimits { memory_bytes: 4 << 20, ..GateLimits::default() };
+    let gate = rig.configure(gate, &json!({}), limits).unwrap();
+    let judged = |bytes: usize| {
+        let state = State::restored(1, [("kit.seen".to_owned(), json!("x".repeat(bytes)))]);
+        rig.judge(&gate, &GateQuestion { state, ..GateQuestion::default() })
+    };
+    assert!(matches!(judged(1 << 20), Ok(Verdict::Deny(_))));
+    // The host has no memory for the text; the gate's own memory is not asked for.
+    assert_eq!(judged(14 << 20).unwrap_err().code, Code::Overloaded);
+    assert_eq!(judged(17 << 20).unwrap_err().code, Code::TooLarge);
 }
 
 const ANSWERS_MUCH: Guest = Guest {

@@ -391,7 +391,7 @@ impl LinkedComponent {
     ) -> Result<R, Termination> {
         let code = self.code().await.map_err(Termination::of_refusal)?;
         let sealed = code.sealed(&self.host)?;
-        let work = async |store: &mut Store<Instance>| work(store, sealed).await;
+        let work = async |store: &mut Store<Instance>, _: &Arc<Slot>| work(store, sealed).await;
         let places = Some(&self.places);
         let times = (DESCRIBE_TIME, DESCRIBE_TIME);
         self.host.run_sealed(places, &sealed_limits(), times, work, read).await

@@ -55,7 +55,7 @@ impl Shared {
         places: Option<&ComponentPlaces>,
         limits: &Limits,
         (patience, timeout): (Duration, Duration),
-        work: impl AsyncFnOnce(&mut Store<Instance>) -> wasmtime::Result<T>,
+        work: impl AsyncFnOnce(&mut Store<Instance>, &Arc<Slot>) -> wasmtime::Result<T>,
         read: impl AsyncFnOnce(T, &Arc<Slot>) -> wasmtime::Result<R>,
     ) -> Result<R, Termination> {
         let slot = self.admission.take(places, limits.memory_bytes, patience).await;
@@ -64,7 +64,7 @@ impl Shared {
         let cancel = CancellationToken::new();
         let term = CallDeadline::new(Instant::now(), timeout, &cancel);
         let mut store = self.store(Instance::sealed(limits, &term), limits)?;
-        let answer = term.attend(pin!(work(&mut store))).await?;
+        let answer = term.attend(pin!(work(&mut store, &slot))).await?;
         drop(store);
         term.attend(pin!(read(answer, &slot))).await
     }

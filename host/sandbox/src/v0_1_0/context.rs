@@ -5,9 +5,17 @@ use crate::attempt::CallContext;
 use serde_json::Value;
 use std::io::{self, Write};
 use tollgate_agent::context::{AgentView, Resumption, RunIdentity};
+use tollgate_agent::json;
 
 /// Larger values are left out of the list; the tool reads them with `read-state`.
 const MAX_LISTED_BYTES: usize = 64 * 1024;
+
+/// The part of the state that a call's tool is shown, measured and not yet serialized.
+pub(crate) struct MeasuredContext<'a> {
+    call: &'a CallContext<'a>,
+    values: Vec<(&'a str, &'a Value)>,
+    bytes: u64,
+}
 
 /// The visible part of the state, serialized, and everything else in the context that must be
 /// serialized before it can be lent.
@@ -17,25 +25,34 @@ pub(crate) struct ContextView<'a> {
     decision: Option<String>,
 }
 
-impl<'a> ContextView<'a> {
-    /// Serializes the state that the call's tool may see.
+impl<'a> MeasuredContext<'a> {
+    /// Measures the state that the call's tool may see.
     pub(crate) fn of(call: &'a CallContext<'a>) -> Self {
-        let access = &call.permit.tool().access;
-        let entries = call
-            .snapshot
-            .visible(call.keys, access)
-            .filter_map(|(key, value)| Some((key, listed(value)?)))
-            .collect();
-        let decision = call.resume.map(|resume| resume.value.to_string());
-        Self { call, entries, decision }
+        let decision = call.resume.map_or(0, |resume| json::written_bytes(&resume.value));
+        let (mut values, mut bytes) = (Vec::new(), decision as u64);
+        for (key, value) in call.snapshot.visible(call.keys, &call.permit.tool().access) {
+            if let Some(value_bytes) = listed_bytes(value) {
+                values.push((key, value));
+                bytes = bytes.saturating_add((key.len() + value_bytes) as u64);
+            }
+        }
+        Self { call, values, bytes }
     }
 
     /// Returns how many bytes of state and decision there are.
     pub(crate) fn bytes(&self) -> u64 {
-        let entries: usize = self.entries.iter().map(|(key, value)| key.len() + value.len()).sum();
-        (entries + self.decision.as_ref().map_or(0, String::len)) as u64
+        self.bytes
     }
 
+    /// Serializes the state and the decision.
+    pub(crate) fn written(self) -> ContextView<'a> {
+        let entries = self.values.into_iter().map(|(key, value)| (key, value.to_string())).collect();
+        let decision = self.call.resume.map(|resume| resume.value.to_string());
+        ContextView { call: self.call, entries, decision }
+    }
+}
+
+impl<'a> ContextView<'a> {
     /// Returns the entries as the context lends them.
     pub(crate) fn entries(&self) -> Vec<types::EntryParam<'_>> {
         self.entries.iter().map(|(key, value)| types::EntryParam { key, value }).collect()
@@ -92,23 +109,23 @@ fn wit_resumption<'a>(resume: &'a Resumption, value: &'a str) -> types::Resumpti
     }
 }
 
-/// Returns the value's JSON, unless it is too long for the list.
-fn listed(value: &Value) -> Option<String> {
-    let mut text = LimitedBuffer(Vec::new());
-    serde_json::to_writer(&mut text, value).ok()?;
-    String::from_utf8(text.0).ok()
+/// Returns the length of the value's JSON, unless it is too long for the list.
+fn listed_bytes(value: &Value) -> Option<usize> {
+    let mut length = LimitedLength(0);
+    serde_json::to_writer(&mut length, value).ok()?;
+    Some(length.0)
 }
 
-/// A buffer limited to the size of a listed value, so that a value of many megabytes costs no
-/// more than the largest listed one.
-struct LimitedBuffer(Vec<u8>);
+/// Counts up to the size of a listed value, so that a value of many megabytes costs no more than the
+/// largest listed one.
+struct LimitedLength(usize);
 
-impl Write for LimitedBuffer {
+impl Write for LimitedLength {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.0.len() + bytes.len() > MAX_LISTED_BYTES {
+        if self.0 + bytes.len() > MAX_LISTED_BYTES {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
-        self.0.extend_from_slice(bytes);
+        self.0 += bytes.len();
         Ok(bytes.len())
     }
 
@@ -124,8 +141,8 @@ mod tests {
 
     #[test]
     fn values_above_64_kib_are_not_listed() {
-        assert_eq!(listed(&json!({"a": [1, null]})).as_deref(), Some(r#"{"a":[1,null]}"#));
-        assert!(listed(&json!("x".repeat(MAX_LISTED_BYTES - 2))).is_some());
-        assert!(listed(&json!("x".repeat(MAX_LISTED_BYTES - 1))).is_none());
+        assert_eq!(listed_bytes(&json!({"a": [1, null]})), Some(r#"{"a":[1,null]}"#.len()));
+        assert!(listed_bytes(&json!("x".repeat(MAX_LISTED_BYTES - 2))).is_some());
+        assert!(listed_bytes(&json!("x".repeat(MAX_LISTED_BYTES - 1))).is_none());
     }
 }

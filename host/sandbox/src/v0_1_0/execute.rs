@@ -1,11 +1,12 @@
 //! One call of a tool, in this version of the contract.
 
 use super::ToolPre;
-use super::context::ContextView;
+use super::context::MeasuredContext;
 use super::output::{ContractReturn, returned_bytes};
 use super::types::ToolCallContext;
 use crate::attempt::CallContext;
 use crate::instance::Instance;
+use crate::meter::Stop;
 use std::time::Duration;
 use wasmtime::Store;
 use wasmtime::component::ComponentExportIndex;
@@ -39,8 +40,11 @@ impl Tool {
         timeout: Duration,
     ) -> wasmtime::Result<ContractReturn> {
         let arguments = call.permit.arguments().text();
-        let visible = ContextView::of(call);
-        store.data().enter(arguments.len() as u64 + visible.bytes())?;
+        let measured = MeasuredContext::of(call);
+        store.data().enter((arguments.len() as u64).saturating_add(measured.bytes()))?;
+        let held = store.data().serves.as_ref().map(|serves| serves.slot.charge_while(measured.bytes()));
+        let _held = held.transpose().map_err(Stop::from)?;
+        let visible = measured.written();
         let entries = visible.entries();
         let delegates: Vec<&str> = call.agent.delegates.iter().map(String::as_str).collect();
         let deadline_ms = u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX);

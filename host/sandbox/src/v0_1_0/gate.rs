@@ -11,6 +11,7 @@ use crate::meter::Stop;
 use serde_json::Value;
 use std::sync::Arc;
 use tollgate_agent::gate::{GateDescriptor, ProposedCall, Verdict};
+use tollgate_agent::json;
 use tollgate_agent::outcome::Fault;
 use tollgate_agent::state::Access;
 use tollgate_agent::text::clean;
@@ -82,6 +83,20 @@ fn lift_verdict(gate: &str, given: wit::Verdict) -> Result<Verdict, Fault> {
     })
 }
 
+/// Returns how many bytes of a call a gate is shown, without writing them to memory. Counting ends beyond
+/// `most_bytes`.
+pub(crate) fn shown_bytes(call: &ProposedCall<'_>, access: &Access, settings: &str, most_bytes: u64) -> u64 {
+    let decided = call.decided.map_or(0, json::written_bytes);
+    let mut bytes = (call.arguments.text().len() + settings.len()).saturating_add(decided) as u64;
+    for (key, value) in call.snapshot.visible(call.keys, access) {
+        if bytes > most_bytes {
+            break;
+        }
+        bytes = bytes.saturating_add(key.len().saturating_add(json::written_bytes(value)) as u64);
+    }
+    bytes
+}
+
 /// The parts of a call that a gate sees, serialized so that they can be lent.
 pub(crate) struct GateCallView<'a> {
     call: &'a ProposedCall<'a>,
@@ -99,13 +114,6 @@ impl<'a> GateCallView<'a> {
             entries: visible.map(|(key, value)| (key, value.to_string())).collect(),
             decided: call.decided.map(Value::to_string),
         }
-    }
-
-    /// Returns how many bytes go into the guest.
-    pub(crate) fn bytes(&self) -> u64 {
-        let entries: usize = self.entries.iter().map(|(key, value)| key.len() + value.len()).sum();
-        let decided = self.decided.as_ref().map_or(0, String::len);
-        (self.call.arguments.text().len() + entries + decided + self.settings.len()) as u64
     }
 
     /// Returns the entries as the call lends them.

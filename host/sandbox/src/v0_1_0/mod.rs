@@ -14,7 +14,7 @@ mod output;
 pub(crate) use child::{ChildRun, child_bytes, lower_child, lower_child_error};
 pub(crate) use descriptor::read_descriptor;
 pub(crate) use execute::Tool;
-pub(crate) use gate::{GateCallView, GatePre, lift_gate_descriptor, read_verdict};
+pub(crate) use gate::{GateCallView, GatePre, lift_gate_descriptor, read_verdict, shown_bytes};
 pub(crate) use output::{ChargedOutcome, ContractReturn, lift_rejection, lift_returned, returned_bytes};
 
 mod generated {

@@ -445,6 +445,22 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         party: "gate",
+        does: "Is shown state of many megabytes, which the host writes as text for each question.",
+        outcome: "The text is measured and charged before it is written; without memory the call is denied.",
+        limit: "`crossing_bytes`, `memory_budget_bytes`",
+        file: "tests/tests/suite/gates.rs",
+        test: "z3_state_is_measured_before_a_gate_or_a_tool_is_shown_it",
+    },
+    Attempt {
+        party: "component",
+        does: "Reads 64 keys of 64 KiB, which are shown to each of its calls.",
+        outcome: "Their text is charged to the call before it is written, until the call ends.",
+        limit: "`host_memory_bytes`",
+        file: "host/sandbox/tests/calls.rs",
+        test: "z3_the_state_that_a_tool_is_shown_is_charged_to_its_call",
+    },
+    Attempt {
+        party: "gate",
         does: "Cannot be loaded, so that its calls would run unjudged.",
         outcome: "No call runs.",
         limit: "rule",
