@@ -1,5 +1,6 @@
 //! SHA-256, as the host shows and compares it.
 
+use serde::Serialize;
 use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
 use std::io;
@@ -21,6 +22,30 @@ pub fn digest_of(mut source: impl io::Read) -> io::Result<String> {
             0 => return Ok(hexadecimal(&digest.finalize())),
             length => digest.update(&piece[..length]),
         }
+    }
+}
+
+/// Returns the hexadecimal SHA-256 of a value's JSON, which is not written to memory.
+///
+/// # Errors
+/// The value cannot be written as JSON.
+pub fn digest_of_json(value: &impl Serialize) -> serde_json::Result<String> {
+    let mut hashed = HashedText(Sha256::new());
+    serde_json::to_writer(&mut hashed, value)?;
+    Ok(hexadecimal(&hashed.0.finalize()))
+}
+
+/// Hashes the bytes that are written to it.
+struct HashedText(Sha256);
+
+impl io::Write for HashedText {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

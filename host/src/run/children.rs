@@ -7,10 +7,10 @@
 use super::child::{ChildForwarder, ChildRunResult, ChildStart};
 use super::reports::CallReports;
 use super::services::RunHost;
+use crate::blocking::aside_if;
 use crate::stream::Publisher;
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
-use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -236,7 +236,8 @@ impl CallChildren {
         let gone = || ChildError::ExecutionFailed("the run of this call has ended".to_owned());
         self.delegates.check(&request)?;
         let (reply, answer) = oneshot::channel();
-        let (digest, reports) = (digest(&request), Arc::clone(&self.reports));
+        let digest = aside_if(!request.seed.is_empty(), || digest(&request));
+        let reports = Arc::clone(&self.reports);
         let ask = Ask { ordinal, digest, request, reports, reply };
         self.asks.send(Box::new(ask)).await.map_err(|_| gone())?;
         match answer.await {
@@ -272,15 +273,30 @@ impl ChildRunner for CallChildren {
 /// Returns a digest that identifies a request.
 fn digest(request: &ChildRequest) -> String {
     let ChildRequest { agent_id, messages, seed, exports, streaming } = request;
-    let text = json!([agent_id, messages, seed, exports, streaming]).to_string();
-    tollgate_agent::digest::digest(text.as_bytes())
+    // All keys are strings, so serialization cannot fail.
+    tollgate_agent::digest::digest_of_json(&(agent_id, messages, seed, exports, streaming))
+        .unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use serde_json::json;
     use tollgate_agent::child::DelegateGrant;
+    use tollgate_agent::message::{AssistantMessage, Message};
+
+    /// Records of earlier versions have the digest of this text.
+    #[test]
+    fn a_request_is_hashed_as_the_json_of_its_parts() {
+        let mut request = ChildRequest::new("scout", "Look.").with_export("a.b");
+        request = request.with_seed("a.list", json!([1.5, {"z": "\u{e9}\n", "a": null}]));
+        let said = AssistantMessage { text: "I see.".to_owned(), ..AssistantMessage::default() };
+        request.messages.insert(0, Message::Assistant(said));
+        let ChildRequest { agent_id, messages, seed, exports, streaming } = &request;
+        let text = json!([agent_id, messages, seed, exports, streaming]).to_string();
+        assert_eq!(digest(&request), tollgate_agent::digest::digest(text.as_bytes()));
+    }
 
     #[test]
     fn t2_a_call_waits_for_no_more_requests_than_it_may_have_children() {

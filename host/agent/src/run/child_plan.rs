@@ -362,7 +362,8 @@ fn seeded(
     if !definition.reducer.accepts(value) || !fits || json::depth(value) > json::MAX_DEPTH {
         return Err(bad("does not accept that value"));
     }
-    Ok(KeyUpdate::set(definition, value, Arc::new(value.clone())))
+    let value = Arc::new(value.clone());
+    Ok(KeyUpdate::set(definition, Arc::clone(&value), value))
 }
 
 /// Returns whether the agent uses the key: one of its tools reads or writes it, or its instructions

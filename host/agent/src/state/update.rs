@@ -41,17 +41,17 @@ pub struct Fold {
 impl KeyUpdate {
     /// Creates an update whose value is recorded.
     #[must_use]
-    pub fn set(definition: &KeyDefinition, update: &Value, value: Arc<Value>) -> Self {
+    pub fn set(definition: &KeyDefinition, update: Arc<Value>, value: Arc<Value>) -> Self {
         Self { value: Some(value), ..Self::unfolded(definition, update) }
     }
 
     /// Creates an update whose value has not been computed.
-    pub(super) fn unfolded(definition: &KeyDefinition, update: &Value) -> Self {
+    pub(super) fn unfolded(definition: &KeyDefinition, update: Arc<Value>) -> Self {
         Self {
             key: Arc::clone(&definition.name),
             scope: definition.scope,
             persistent: definition.persistent,
-            update: Some(Arc::new(update.clone())),
+            update: Some(update),
             value: None,
             fold: None,
         }

@@ -153,6 +153,17 @@ fn d2_a_seed_that_the_child_does_not_take_starts_nothing() {
     assert!(world.plan(&asked().with_seed("kit.city", "Bern")).is_ok());
 }
 
+/// A host charges for the request and for one copy of its seed.
+#[test]
+fn z3_a_seed_takes_no_more_memory_than_was_charged_for_it() {
+    let parent = calling(&[("a", "ask_scout", "{}")]);
+    let request = asked().with_seed("kit.city", "x".repeat(10_000));
+    let plan = parent.run.plan_child(&parent.catalog, &ask("a", 1, "d", &request), "child", None).unwrap();
+    let seed = plan.seed.change.unwrap();
+    let (update, value) = (seed.updates[0].update.as_ref(), seed.updates[0].value.as_ref());
+    assert!(Arc::ptr_eq(update.unwrap(), value.unwrap()));
+}
+
 #[test]
 fn d2_the_seed_is_there_before_the_first_step() {
     let parent = calling(&[("a", "ask_scout", "{}")]);

@@ -148,8 +148,8 @@ impl<'a> MutationJoiner<'a> {
                         check_value(key, joined, bytes)?;
                     }
                     let update = match definition.reducer.folds() {
-                        true => KeyUpdate::unfolded(definition, &mutation.update),
-                        false => KeyUpdate::set(definition, &mutation.update, Arc::clone(&value)),
+                        true => KeyUpdate::unfolded(definition, Arc::new(mutation.update.clone())),
+                        false => KeyUpdate::set(definition, Arc::new(mutation.update.clone()), Arc::clone(&value)),
                     };
                     values.insert(Arc::clone(&definition.name), value);
                     (update, bytes)
@@ -203,7 +203,7 @@ impl<'a> MutationJoiner<'a> {
         let before = before.or_else(|| self.now.has(key).then(|| self.now.bytes(key)));
         let bytes = before.unwrap_or_else(|| size_of_value(&definition.initial)) + 1 + size_of_value(update);
         check_value(key, &elements, bytes)?;
-        Ok(Some((KeyUpdate::unfolded(definition, update), bytes)))
+        Ok(Some((KeyUpdate::unfolded(definition, Arc::new(update.clone())), bytes)))
     }
 
     /// Returns the change, or `None` if there are no updates.

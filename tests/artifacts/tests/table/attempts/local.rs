@@ -460,6 +460,14 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
         test: "z3_the_state_that_a_tool_is_shown_is_charged_to_its_call",
     },
     Attempt {
+        party: "component",
+        does: "Runs another agent with a seed of many megabytes, which the host copies, hashes and records.",
+        outcome: "It is hashed without being written to memory, and the one copy is charged to the call.",
+        limit: "`host_memory_bytes`, `crossing_bytes`",
+        file: "host/agent/tests/run/children.rs",
+        test: "z3_a_seed_takes_no_more_memory_than_was_charged_for_it",
+    },
+    Attempt {
         party: "gate",
         does: "Cannot be loaded, so that its calls would run unjudged.",
         outcome: "No call runs.",
