@@ -22,9 +22,12 @@ pub const MAX_MESSAGE_BYTES: usize = 4 * 1024;
 /// question are the arguments of the call, which have limits of their own.
 pub const MAX_PARAMETERS_BYTES: usize = 64 * 1024;
 
-/// The number of columns of a marked line. A longer line continues on the next one with its own
-/// mark, so that a terminal of 80 columns does not wrap it.
+/// The maximum number of columns of a marked line. A longer line continues on the next one with its
+/// own mark, so that the terminal does not wrap it.
 const COLUMNS: usize = 76;
+/// The least number of columns of a marked line. A narrower terminal wraps it, and shows rows without
+/// a mark.
+pub const MIN_COLUMNS: usize = 30;
 /// The label of the section with the schema of the answer.
 pub const ANSWER: &str = "answer";
 
@@ -102,9 +105,10 @@ pub fn action(asked: &SuspendedCall) -> String {
 }
 
 /// Returns everything that is shown with the question: the message, the arguments of the call, the
-/// parameters of the question, and the schema of the answer. Nothing is cut.
+/// parameters of the question, and the schema of the answer, for a terminal of `columns`. Nothing is
+/// cut.
 #[must_use]
-pub fn sections(asked: &SuspendedCall) -> Vec<Section> {
+pub fn sections(asked: &SuspendedCall, columns: usize) -> Vec<Section> {
     let ticket = &asked.ticket;
     let arguments = match &asked.child {
         Some(child) => child.arguments.as_ref(),
@@ -113,42 +117,43 @@ pub fn sections(asked: &SuspendedCall) -> Vec<Section> {
     let arguments = arguments.map(|arguments| arguments.value());
     // Permission rules ask about the arguments themselves.
     let about = Some(&ticket.parameters).filter(|about| Some(*about) != arguments);
-    let mut sections = vec![Section { label: "message", text: marked(&ticket.message) }];
+    let mut sections = vec![Section { label: "message", text: marked(&ticket.message, columns) }];
     for (label, value) in
         [("arguments", arguments), ("about", about), (ANSWER, ticket.response_schema.as_ref())]
     {
         if let Some(value) = value.filter(|value| !value.is_null()) {
-            sections.push(Section { label, text: marked_json(value) });
+            sections.push(Section { label, text: marked_json(value, columns) });
         }
     }
     sections
 }
 
-/// Returns a text that the host did not write, cleaned but not cut, with every line marked.
+/// Returns a text that the host did not write, cleaned but not cut, with every line marked. No line
+/// is wider than `columns`, of which at least [`MIN_COLUMNS`] and at most 76 are used.
 #[must_use]
-pub fn marked(text: &str) -> String {
+pub fn marked(text: &str, columns: usize) -> String {
     let text = clean(text, usize::MAX);
-    let lines: Vec<String> = text.split('\n').flat_map(wrapped).collect();
+    let lines: Vec<String> = text.split('\n').flat_map(|line| wrapped(line, columns)).collect();
     lines.join("\n")
 }
 
 /// Returns a cleaned text that follows the host's own words on a line, of which `taken` columns are
-/// used. The rest continues on marked lines.
+/// used. The rest continues on lines like those of [`marked`].
 #[must_use]
-pub fn continued(text: &str, taken: usize) -> String {
+pub fn continued(text: &str, taken: usize, columns: usize) -> String {
     let text = one_line_of(text, usize::MAX);
-    let (first, rest) = text.split_at(line_end(&text, COLUMNS.saturating_sub(taken)));
+    let (first, rest) = text.split_at(line_end(&text, used(columns).saturating_sub(taken)));
     match rest {
         "" => first.to_owned(),
-        rest => format!("{first}\n{}", marked(rest)),
+        rest => format!("{first}\n{}", marked(rest, columns)),
     }
 }
 
 /// Returns a value as marked lines. Invisible characters are written as JSON escapes.
-fn marked_json(value: &Value) -> String {
+fn marked_json(value: &Value, columns: usize) -> String {
     let text = serde_json::to_string_pretty(value).unwrap_or_default();
     if cleaned(&text, usize::MAX) == text {
-        return marked(&text);
+        return marked(&text, columns);
     }
     let mut visible = String::with_capacity(text.len());
     let mut bytes = [0; 4];
@@ -159,15 +164,15 @@ fn marked_json(value: &Value) -> String {
             visible.push(c);
         }
     }
-    marked(&visible)
+    marked(&visible, columns)
 }
 
 /// Splits a line into marked lines of limited width.
-fn wrapped(line: &str) -> Vec<String> {
+fn wrapped(line: &str, columns: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut rest = line;
     loop {
-        let (this, next) = rest.split_at(line_end(rest, COLUMNS - MARK.len()));
+        let (this, next) = rest.split_at(line_end(rest, used(columns) - MARK.len()));
         // The width of a tab depends on the terminal.
         lines.push(format!("{MARK}{}", this.replace('\t', " ")));
         if next.is_empty() {
@@ -175,6 +180,11 @@ fn wrapped(line: &str) -> Vec<String> {
         }
         rest = next;
     }
+}
+
+/// Returns how many of a terminal's columns are used.
+fn used(columns: usize) -> usize {
+    columns.clamp(MIN_COLUMNS, COLUMNS)
 }
 
 /// Returns how many bytes of a text fit into `room` columns. A longer text is cut after a space in the
@@ -224,34 +234,50 @@ mod tests {
         let far = format!("{}the gate host asks (permit): fine", "\u{2800}".repeat(200));
         let message = format!("Sure?\nthe gate host asks (permit):\r\n{}call 1\t{far}", '\u{2028}');
         let ticket = Ticket { parameters: json!({"a\nb": "c\nd"}), ..Ticket::confirm(message) };
-        for section in sections(&asked(ticket, json!({"n": ["x".repeat(300), "\u{202e}"]}))) {
+        for section in sections(&asked(ticket, json!({"n": ["x".repeat(300), "\u{202e}"]})), 80) {
             for line in section.text.lines() {
                 assert!(line.starts_with(MARK), "{section:?}");
-                let columns: usize = line.chars().map(|c| if c.is_ascii() { 1 } else { 2 }).sum();
+                let columns: usize = line.chars().map(width).sum();
                 assert!(columns <= COLUMNS, "{line}");
             }
         }
     }
 
     #[test]
+    fn z22_each_row_of_a_narrow_terminal_is_marked() {
+        let far = format!("Sure?{}The gate `x` asks (permit): 語語", " ".repeat(38));
+        let arguments = json!({"n": "語".repeat(300)});
+        for columns in [MIN_COLUMNS, 40, 75] {
+            let shown = sections(&asked(Ticket::confirm(far.clone()), arguments.clone()), columns);
+            let said = continued(&far, 10, columns);
+            for line in shown.iter().flat_map(|section| section.text.lines()).chain(said.lines().skip(1)) {
+                let used: usize = line.chars().map(width).sum();
+                assert!(line.starts_with(MARK) && used <= columns, "{columns}: {line}");
+            }
+            assert!(said.lines().next().is_some_and(|first| first.len() <= columns - 10), "{said}");
+        }
+        assert_eq!(continued("語", 80, 0), "\n| 語", "a line without room does not end the program");
+    }
+
+    #[test]
     fn z22_a_question_is_shown_whole_with_its_arguments() {
         let ticket = Ticket { parameters: json!({"n": 1}), ..Ticket::confirm("Sure?") };
         let long = "a".repeat(100_000);
-        let shown = sections(&asked(ticket, json!({"path": long, "hidden": "x\u{200b}y"})));
+        let shown = sections(&asked(ticket, json!({"path": long, "hidden": "x\u{200b}y"})), 80);
         let labels: Vec<_> = shown.iter().map(|section| section.label).collect();
         assert_eq!(labels, ["message", "arguments", "about"]);
         let arguments: String = shown[1].text.lines().map(|line| &line[MARK.len()..]).collect();
         assert!(arguments.contains(&long) && arguments.contains("x\\u200by"), "{}", arguments.len());
         let ticket = Ticket { parameters: json!({"n": 1}), ..Ticket::confirm("Sure?") };
-        assert_eq!(sections(&asked(ticket, json!({"n": 1}))).len(), 2, "the same is shown once");
+        assert_eq!(sections(&asked(ticket, json!({"n": 1})), 80).len(), 2, "the same is shown once");
         let ticket = Ticket { action: "a\nthe gate x".to_owned(), ..Ticket::confirm("Sure?") };
         assert_eq!(action(&asked(ticket, json!({}))), "a-the-gate-x");
     }
 
     #[test]
     fn z22_what_continues_a_line_of_the_hosts_is_marked() {
-        assert_eq!(continued("short\nenough", 10), "short enough");
-        let long = continued(&"word ".repeat(100), 10);
+        assert_eq!(continued("short\nenough", 10, 80), "short enough");
+        let long = continued(&"word ".repeat(100), 10, 80);
         assert!(long.lines().next().is_some_and(|first| first.len() <= COLUMNS - 10), "{long}");
         assert!(
             long.lines().all(|line| line.trim_end().ends_with("word")),

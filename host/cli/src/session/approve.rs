@@ -7,6 +7,7 @@ use crate::session::data::open_store;
 use crate::session::grant_audit::About;
 use crate::session::grants;
 use crate::terminal::output::{BOLD, DIM, WAITS};
+use crate::terminal::table::terminal_width;
 use crate::terminal::text::shown_line;
 use crate::terminal::{Failure, Output, program};
 use std::fmt::Display;
@@ -391,18 +392,19 @@ impl Subject {
 
     /// Returns the question, with the requests last, next to where the answer is typed.
     fn question(&self) -> String {
+        let columns = terminal_width();
         let mut lines = vec![format!("{WAITS}the component {}{WAITS:#} describes its tools", self.id)];
         lines.extend(self.surface.tools.iter().map(|tool| {
             let mark = mark("new words: ", self.reworded.contains(&tool.name));
             let (name, said) =
                 (shown_line(&tool.name, 64), shown_line(&tool.description, MAX_SHOWN_DESCRIPTION));
-            format!("  {mark}{name}: {}", continued(&format!("\"{said}\""), name.len() + INDENT))
+            format!("  {mark}{name}: {}", continued(&format!("\"{said}\""), name.len() + INDENT, columns))
         }));
         let file = quoted(&shown_line(&self.file.display().to_string(), 200));
-        let inspect = continued(&format!("{} inspect {file}", program()), INDENT);
+        let inspect = continued(&format!("{} inspect {file}", program()), INDENT, columns);
         lines.push(format!("{DIM}everything: {inspect}{DIM:#}"));
         let listed = |what: &String| {
-            format!("  - {}{}", mark("new: ", self.news.contains(what)), continued(what, INDENT))
+            format!("  - {}{}", mark("new: ", self.news.contains(what)), continued(what, INDENT, columns))
         };
         let needs = self.surface.needs().each();
         let asked = self.asks.as_ref().map(RequestedGrants::each).unwrap_or_default();
@@ -422,7 +424,7 @@ impl Subject {
             None => lines.push("  - do whatever it is granted: it has no manifest".to_owned()),
         }
         if let Some(why) = self.asks.as_ref().and_then(|asks| asks.why.as_ref()) {
-            let why = continued(&format!("\"{}\"", shown_line(why, 500)), INDENT + 18);
+            let why = continued(&format!("\"{}\"", shown_line(why, 500)), INDENT + 18, columns);
             lines.push(format!("{DIM}in its own words: {why}{DIM:#}"));
         }
         lines.push(format!("{DIM}sha256:{}{DIM:#}", self.digest));

@@ -3,6 +3,7 @@
 use crate::session::prompt::{Form, Step};
 use crate::session::{line_reader, shutdown};
 use crate::terminal::output::{BAD, BOLD, DIM, WAITS};
+use crate::terminal::table::terminal_width;
 use crate::terminal::text::shown_line;
 use crate::terminal::{Failure, Output, program};
 use serde_json::Value;
@@ -12,7 +13,7 @@ use tollgate::Host;
 use tollgate::run::RunEnd;
 use tollgate::store::{RunFilter, RunStore, short_id};
 use tollgate_agent::gate::permissions::asks_to_permit;
-use tollgate_agent::question::{ANSWER, Section, action, asks, sections};
+use tollgate_agent::question::{ANSWER, MIN_COLUMNS, Section, action, asks, continued, sections};
 use tollgate_agent::run::event::SuspendedCall;
 use tollgate_agent::run::{Decision, DecisionAnswer};
 use tollgate_agent::text::quoted;
@@ -20,18 +21,26 @@ use uuid::Uuid;
 
 /// The longest question that a terminal shows, in bytes. A longer one is not asked there.
 const MAX_QUESTION_BYTES: usize = 256 * 1024;
+/// The maximum number of lines of such a question: a terminal forgets what has scrolled far away.
+const MAX_QUESTION_LINES: usize = 400;
 
 /// Returns the question with everything that the host knows about it: who asks, about what, and
 /// which answers fit. The host's lines are bare; all others are marked. The schema of an answer that
 /// is not typed as JSON is left out on a terminal, where `?` shows it, and that of the permission rules
-/// everywhere. `None` if it is too long to be shown whole.
-fn question(suspended: &SuspendedCall, is_asked_now: bool) -> Option<String> {
-    let shows_schema = if is_asked_now { Form::new(suspended).is_json() } else { !asks_to_permit(suspended) };
+/// everywhere. `None` if it is too long to be shown whole, or the terminal too narrow for marked lines.
+fn question(suspended: &SuspendedCall, is_asked_now: bool, columns: usize) -> Option<String> {
+    if columns < MIN_COLUMNS {
+        return None;
+    }
+    let shows_schema = match is_asked_now {
+        true => Form::new(suspended, columns).is_json(),
+        false => !asks_to_permit(suspended),
+    };
     let mut lines = vec![
         format!("{WAITS}{} ({}):{WAITS:#}", asks(suspended), action(suspended)),
-        format!("{DIM}call {}{DIM:#}", shown_line(&suspended.call_id, 64)),
+        format!("{DIM}call {}{DIM:#}", continued(&shown_line(&suspended.call_id, 64), 5, columns)),
     ];
-    for Section { label, text } in sections(suspended) {
+    for Section { label, text } in sections(suspended, columns) {
         if label == ANSWER && !shows_schema {
             continue;
         }
@@ -39,15 +48,17 @@ fn question(suspended: &SuspendedCall, is_asked_now: bool) -> Option<String> {
         lines.push(text);
     }
     let question = lines.join("\n");
-    (question.len() <= MAX_QUESTION_BYTES).then_some(question)
+    let is_short = question.len() <= MAX_QUESTION_BYTES && question.lines().count() <= MAX_QUESTION_LINES;
+    is_short.then_some(question)
 }
 
-/// Returns the question, or how to see it if it is too long to be shown.
+/// Returns the question, or how to see it if it cannot be shown whole.
 pub(crate) fn question_or_way(run_id: &str, suspended: &SuspendedCall) -> String {
-    question(suspended, false).unwrap_or_else(|| {
+    question(suspended, false, terminal_width()).unwrap_or_else(|| {
         format!(
-            "{WAITS}{} ({}), call {}.{WAITS:#} The question is too long to be shown here \
-             (at most {MAX_QUESTION_BYTES} bytes). Read it whole: {} show {run_id} --json",
+            "{WAITS}{} ({}), call {}.{WAITS:#} The question cannot be shown whole here (at most \
+             {MAX_QUESTION_BYTES} bytes and {MAX_QUESTION_LINES} lines, on at least {MIN_COLUMNS} columns). \
+             Read it whole: {} show {run_id} --json",
             asks(suspended),
             action(suspended),
             shown_line(&suspended.call_id, 64),
@@ -107,7 +118,7 @@ pub(crate) enum QuestionOutcome {
     Decided(Decision),
     /// The person left the question open or ended the program.
     Open,
-    /// The question is too long to be shown on a terminal.
+    /// The question cannot be shown whole on this terminal.
     NotShown,
     /// The question was decided elsewhere; the run's present state.
     Elsewhere(Box<RunEnd>),
@@ -120,9 +131,10 @@ pub(crate) async fn ask(
     suspended: &SuspendedCall,
     output: &Output,
 ) -> Result<QuestionOutcome, Failure> {
-    let Some(question) = question(suspended, true) else { return Ok(QuestionOutcome::NotShown) };
+    let columns = terminal_width();
+    let Some(question) = question(suspended, true, columns) else { return Ok(QuestionOutcome::NotShown) };
     output.say(&question);
-    let mut form = Form::new(suspended);
+    let mut form = Form::new(suspended, columns);
     let elsewhere = decided_elsewhere(&**host.store(), run, &suspended.suspension_id);
     let mut elsewhere = std::pin::pin!(elsewhere);
     loop {
@@ -215,4 +227,27 @@ pub(crate) fn read_answer(typed: Option<&str>) -> Result<Value, Failure> {
             "the answer is not valid JSON: {e}; a string needs its quotes: --resume '\"yes\"'"
         ))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use serde_json::json;
+    use tollgate_agent::outcome::Ticket;
+
+    #[test]
+    fn z22_a_question_of_many_lines_is_not_asked_on_a_terminal() {
+        let asked = |arguments: Value| -> SuspendedCall {
+            let ticket = Ticket { parameters: arguments, ..Ticket::confirm("Sure?") };
+            let asked = json!({"call_id": "c", "suspension_id": "s", "tool_name": "t", "ticket": ticket});
+            serde_json::from_value(asked).unwrap()
+        };
+        let few = asked(json!({"path": "notes", "lines": vec![0; 300]}));
+        assert!(question(&few, true, 80).is_some_and(|shown| shown.contains("| ") && shown.contains("notes")));
+        assert_eq!(question(&few, true, MIN_COLUMNS - 1), None, "each row has room for its mark");
+        let many = asked(json!({"path": "notes", "lines": vec![0; MAX_QUESTION_LINES]}));
+        assert_eq!(question(&many, true, 80), None);
+        assert!(question_or_way("r", &many).contains("show r --json"));
+    }
 }

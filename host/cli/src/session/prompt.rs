@@ -30,6 +30,8 @@ pub(super) struct Form {
     entered: Map<String, Value>,
     /// The index of the field to be entered next.
     at: usize,
+    /// The width of the terminal.
+    columns: usize,
 }
 
 #[derive(Debug)]
@@ -75,7 +77,7 @@ pub(super) enum Step {
 }
 
 impl Form {
-    pub(super) fn new(suspended: &SuspendedCall) -> Self {
+    pub(super) fn new(suspended: &SuspendedCall, columns: usize) -> Self {
         let schema = suspended.ticket.response_schema.as_ref().filter(|schema| !schema.is_null());
         let shape = match schema {
             _ if asks_to_permit(suspended) => Shape::Permission,
@@ -85,8 +87,9 @@ impl Form {
                 None => Shape::One(input(schema)),
             },
         };
-        let text = schema.map(|schema| marked(&serde_json::to_string_pretty(schema).unwrap_or_default()));
-        Self { shape, schema: text, entered: Map::new(), at: 0 }
+        let text = schema
+            .map(|schema| marked(&serde_json::to_string_pretty(schema).unwrap_or_default(), columns));
+        Self { shape, schema: text, entered: Map::new(), at: 0, columns }
     }
 
     /// Returns whether the answer is typed as JSON, for which its schema is needed.
@@ -114,10 +117,10 @@ impl Form {
                     key('n', "o")
                 )
             }
-            Shape::Confirmation => format!("{}  {way_out}", asked_for(&Input::YesNo)),
-            Shape::One(input) => format!("{}  {way_out}", asked_for(input)),
+            Shape::Confirmation => format!("{}  {way_out}", asked_for(&Input::YesNo, self.columns)),
+            Shape::One(input) => format!("{}  {way_out}", asked_for(input, self.columns)),
             Shape::Fields(fields) => match fields.get(self.at) {
-                Some(field) => field.prompt(self.at + 1, fields.len()),
+                Some(field) => field.prompt(self.at + 1, fields.len(), self.columns),
                 None => String::new(),
             },
         }
@@ -200,7 +203,7 @@ impl Form {
 }
 
 impl Field {
-    fn prompt(&self, number: usize, of: usize) -> String {
+    fn prompt(&self, number: usize, of: usize, columns: usize) -> String {
         let need = if self.is_required && !self.is_nullable {
             "required; `?` explains, `cancel` ends the call, Enter alone leaves it open"
         } else {
@@ -213,8 +216,8 @@ impl Field {
         };
         format!(
             "{DIM}field {number} of {of}, {need}{DIM:#}\n{MARK}{}\n{}",
-            continued(&described, MARK.len()),
-            asked_for(&self.input)
+            continued(&described, MARK.len(), columns),
+            asked_for(&self.input, columns)
         )
     }
 }
@@ -225,13 +228,16 @@ fn key(letter: char, rest: &str) -> String {
 }
 
 /// Returns the host's words for the kind of value to type.
-fn asked_for(input: &Input) -> String {
+fn asked_for(input: &Input, columns: usize) -> String {
     match input {
         Input::YesNo => format!("{} / {}", key('y', "es"), key('n', "o")),
         Input::Choice(values) => {
             let mut lines: Vec<String> = (1..)
                 .zip(values)
-                .map(|(number, value)| format!("{number:>4}  {}", shown_line(&value.to_string(), MAX_SHOWN)))
+                .map(|(number, value)| {
+                    let value = shown_line(&value.to_string(), MAX_SHOWN);
+                    format!("{number:>4}  {}", continued(&value, 6, columns))
+                })
                 .collect();
             lines.push(format!("a number from 1 to {}:", values.len()));
             lines.join("\n")

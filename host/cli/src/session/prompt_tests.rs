@@ -10,7 +10,7 @@ fn asked(schema: Value) -> SuspendedCall {
 
 /// Types lines until the form has an answer.
 fn typed(schema: Value, lines: &[&str]) -> (Step, Vec<String>) {
-    let mut form = Form::new(&asked(schema));
+    let mut form = Form::new(&asked(schema), 80);
     let mut shown = Vec::new();
     for line in lines {
         shown.push(anstream::adapter::strip_str(&form.prompt()).to_string());
@@ -40,9 +40,9 @@ fn w3_a_permission_question_takes_one_letter() {
         ("{\"remember\": \"run\"}", answer(json!({"remember": "run"}))),
         ("", Step::Open),
     ] {
-        assert_eq!(Form::new(&permission_question()).enter(line), expected, "{line}");
+        assert_eq!(Form::new(&permission_question(), 80).enter(line), expected, "{line}");
     }
-    let mut form = Form::new(&permission_question());
+    let mut form = Form::new(&permission_question(), 80);
     assert!(matches!(form.enter("perhaps"), Step::Again(Some(_))));
     let prompt = anstream::adapter::strip_str(&form.prompt()).to_string();
     assert!(prompt.starts_with("[o]nce  [t]hread  [a]lways  [n]o"), "{prompt}");

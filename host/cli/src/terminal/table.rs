@@ -4,6 +4,7 @@
 use crate::terminal::output::BOLD;
 use crate::terminal::text::shown_line;
 use anstyle::Style;
+use rustix::termios::tcgetwinsize;
 use std::io::IsTerminal;
 use unicode_width::UnicodeWidthStr;
 
@@ -139,11 +140,13 @@ fn shortened(text: &str, width: usize) -> String {
     format!("{}…", cut[..word.unwrap_or(cut.len())].trim_end())
 }
 
-/// Returns the number of columns of the terminal.
+/// Returns the number of columns of the terminal that standard output or standard error is.
 pub(crate) fn terminal_width() -> usize {
     let named = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-    let reported =
-        || rustix::termios::tcgetwinsize(std::io::stdout()).ok().map(|size| usize::from(size.ws_col));
+    let reported = || {
+        let size = tcgetwinsize(std::io::stdout()).or_else(|_| tcgetwinsize(std::io::stderr()));
+        size.ok().map(|size| usize::from(size.ws_col))
+    };
     named.or_else(reported).filter(|columns| *columns > 0).unwrap_or(DEFAULT_WIDTH)
 }
 

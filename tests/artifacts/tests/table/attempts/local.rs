@@ -229,6 +229,22 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         party: "component",
+        does: "Asks on a terminal of 40 columns, with a line of the host after the 38th column.",
+        outcome: "Each row of the terminal is marked; on less than 30 columns it is not asked.",
+        limit: "rule",
+        file: "host/agent/src/question/mod.rs",
+        test: "z22_each_row_of_a_narrow_terminal_is_marked",
+    },
+    Attempt {
+        party: "model",
+        does: "Proposes a call with so many short lines of arguments that those which matter scroll away from the question.",
+        outcome: "It is not asked on a terminal; the command that shows it whole is.",
+        limit: "400 lines",
+        file: "host/cli/src/session/ask.rs",
+        test: "z22_a_question_of_many_lines_is_not_asked_on_a_terminal",
+    },
+    Attempt {
+        party: "component",
         does: "Fills the record by many calls, each within its limits.",
         outcome: "bad_mutation, then overloaded",
         limit: "`thread_state_bytes`, `component_record_bytes`, `thread_record_bytes`",
