@@ -2,10 +2,14 @@
 
 use std::borrow::Cow;
 use std::time::Duration;
+use unicode_general_category::{GeneralCategory, get_general_category};
+
+/// The maximum number of marks on one character. More of them would cover the lines above and below.
+const MAX_MARKS: usize = 4;
 
 /// Cuts a text to `max_bytes` at a character boundary and removes control characters (except tab
-/// and newline), terminal escapes, and characters that are invisible or change the direction of
-/// writing. A cut is marked.
+/// and newline), terminal escapes, characters that are invisible or change the direction of
+/// writing, and marks after the fourth on one character. A cut is marked.
 #[must_use]
 pub fn clean(text: &str, max_bytes: usize) -> String {
     cleaned(text, max_bytes).into_owned()
@@ -19,7 +23,7 @@ pub fn cleaned(text: &str, max_bytes: usize) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     let mut cleaned = String::with_capacity(text.len().min(max_bytes));
-    for c in text.chars().filter(|c| !is_unwanted(*c)) {
+    for (c, _) in judged(text).filter(|(_, is_removed)| !is_removed) {
         if cleaned.len() + c.len_utf8() > max_bytes {
             cut(&mut cleaned, max_bytes);
             break;
@@ -63,16 +67,16 @@ pub fn sentence(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Writes characters of a JSON text that a terminal interprets or does not show as `\u` escapes.
+/// Writes characters of a JSON text that [`clean`] removes as `\u` escapes.
 /// The JSON value stays the same.
 #[must_use]
 pub fn escaped_json(text: String) -> String {
-    if !text.chars().any(is_unwanted) {
+    if !judged(&text).any(|(_, is_removed)| is_removed) {
         return text;
     }
     let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        if is_unwanted(c) {
+    for (c, is_removed) in judged(&text) {
+        if is_removed {
             for unit in c.encode_utf16(&mut [0; 2]) {
                 escaped.push_str(&format!("\\u{unit:04x}"));
             }
@@ -101,6 +105,25 @@ pub fn quoted(word: &str) -> String {
         true => word.to_owned(),
         false => format!("'{}'", word.replace('\'', r"'\''")),
     }
+}
+
+/// Returns each character with whether it is removed.
+fn judged(text: &str) -> impl Iterator<Item = (char, bool)> {
+    let mut marks = 0;
+    text.chars().map(move |c| {
+        // A character that is removed does not separate the marks around it.
+        if is_unwanted(c) {
+            return (c, true);
+        }
+        marks = if is_mark(c) { marks + 1 } else { 0 };
+        (c, marks > MAX_MARKS)
+    })
+}
+
+/// Returns whether a character is drawn over the one before it.
+fn is_mark(c: char) -> bool {
+    use GeneralCategory::{EnclosingMark, NonspacingMark};
+    !c.is_ascii() && matches!(get_general_category(c), NonspacingMark | EnclosingMark)
 }
 
 /// Returns whether a character is removed because it controls the terminal or is invisible.
@@ -136,10 +159,18 @@ mod tests {
         assert_eq!(clean("line\n\ttab", 100), "line\n\ttab");
     }
 
+    #[test]
+    fn z22_few_marks_stay_on_a_character() {
+        let marks = |count| "\u{30d}".repeat(count);
+        assert_eq!(clean(&format!("a{}b{}", marks(50), marks(2)), 200), format!("a{}b{}", marks(4), marks(2)));
+        assert_eq!(clean(&format!("a{0}\u{200b}{0}", marks(4)), 200), format!("a{}", marks(4)));
+        let text = serde_json::json!(marks(6)).to_string();
+        assert_eq!(escaped_json(text), format!("\"{}\\u030d\\u030d\"", marks(4)));
+    }
+
     /// Covers the Unicode version of the table of categories.
     #[test]
     fn z14_every_invisible_character_of_unicode_is_taken_out() {
-        use unicode_general_category::{GeneralCategory, get_general_category};
         const VISIBLE: [char; 13] = [
             '\u{600}',
             '\u{601}',

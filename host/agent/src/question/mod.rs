@@ -9,7 +9,7 @@ mod suspended_call;
 pub use suspended_call::{AnswerSchema, ChildQuestion, SuspendedCall};
 
 use crate::outcome::Ticket;
-use crate::text::{clean, cleaned};
+use crate::text::{clean, escaped_json};
 use serde_json::Value;
 
 /// The prefix of each line that the host did not write.
@@ -149,22 +149,9 @@ pub fn continued(text: &str, taken: usize, columns: usize) -> String {
     }
 }
 
-/// Returns a value as marked lines. Invisible characters are written as JSON escapes.
+/// Returns a value as marked lines. Characters that are removed from texts are written as JSON escapes.
 fn marked_json(value: &Value, columns: usize) -> String {
-    let text = serde_json::to_string_pretty(value).unwrap_or_default();
-    if cleaned(&text, usize::MAX) == text {
-        return marked(&text, columns);
-    }
-    let mut visible = String::with_capacity(text.len());
-    let mut bytes = [0; 4];
-    for c in text.chars() {
-        if cleaned(c.encode_utf8(&mut bytes), 4).is_empty() {
-            c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| visible.push_str(&format!("\\u{unit:04x}")));
-        } else {
-            visible.push(c);
-        }
-    }
-    marked(&visible, columns)
+    marked(&escaped_json(serde_json::to_string_pretty(value).unwrap_or_default()), columns)
 }
 
 /// Splits a line into marked lines of limited width.

@@ -55,3 +55,17 @@ pub(super) async fn serve(Path((digest, name)): Path<(String, String)>, headers:
     }
     response
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn z22_a_tools_marks_do_not_leave_its_box() {
+        let style = include_str!("assets/console.css");
+        let rule = style.lines().find(|line| line.contains("{ overflow: clip;")).unwrap_or_default();
+        for box_of_words in ["blockquote,", "pre,", ".values dd,", ".text,"] {
+            assert!(rule.contains(box_of_words), "{box_of_words} {rule}");
+        }
+        let cleaned = tollgate_agent::text::clean(&format!("a{}", "\u{30d}".repeat(50)), 1_000);
+        assert_eq!(cleaned, format!("a{}", "\u{30d}".repeat(4)));
+    }
+}

@@ -229,6 +229,14 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         party: "component",
+        does: "Asks with 50 marks stacked on a letter, to cover the host's words in the browser.",
+        outcome: "4 of them are kept, and nothing is drawn outside of the box of its words.",
+        limit: "4",
+        file: "host/server/src/console/assets.rs",
+        test: "z22_a_tools_marks_do_not_leave_its_box",
+    },
+    Attempt {
+        party: "component",
         does: "Asks on a terminal of 40 columns, with a line of the host after the 38th column.",
         outcome: "Each row of the terminal is marked; on less than 30 columns it is not asked.",
         limit: "rule",
