@@ -4,7 +4,7 @@
 use super::validate::{HEADER_BYTES, check_header};
 use super::{Fingerprint, MAX_COMPONENT_BYTES};
 use crate::error::Refusal;
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
@@ -45,18 +45,25 @@ impl<'a> OpenedFile<'a> {
         Ok(Self { file, path, bytes: metadata.len() })
     }
 
-    /// Refuses a file that does not begin like a component. A file may be large without taking any
-    /// space, so this is checked before all of it is read.
+    /// Refuses a file that does not begin like a component, or consists mostly of holes. A file may be
+    /// large without taking any space, so this is checked before all of it is read.
     pub(crate) fn check_header(&self) -> Result<(), Refusal> {
         let mut header = Vec::new();
         let read = (&self.file).take(HEADER_BYTES).read_to_end(&mut header);
+        let is_hollow = is_mostly_holes(&self.file);
         let read = read.and_then(|_| (&self.file).rewind());
         read.map_err(|why| unreadable(self.path, &why))?;
         // Compiled machine code is recognized by the whole file.
-        if header.starts_with(b"\x7fELF") {
-            return Ok(());
+        let shown = self.path.display().to_string();
+        if !header.starts_with(b"\x7fELF") {
+            check_header(&shown, &header)?;
         }
-        check_header(&self.path.display().to_string(), &header)
+        match is_hollow {
+            true => Err(Refusal::new(format!(
+                "{shown} is damaged: more than three quarters of it are holes; copy it again"
+            ))),
+            false => Ok(()),
+        }
     }
 
     /// Returns the length that it had when it was opened.
@@ -100,6 +107,26 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
         Err(why) => return Err(why.into()),
     };
     if file.metadata()?.is_file() { Ok(file) } else { Err(irregular()) }
+}
+
+/// Returns whether less than a quarter of a file takes space on disk. `false` if the file system does
+/// not know its holes. The position in the file changes.
+#[must_use]
+pub fn is_mostly_holes(file: &File) -> bool {
+    let Ok(length) = file.metadata().map(|metadata| metadata.len()) else { return false };
+    let (mut at, mut data) = (0, 0);
+    while at < length {
+        let start = match rustix::fs::seek(file, SeekFrom::Data(at)) {
+            Ok(start) => start,
+            // Only a hole is left.
+            Err(Errno::NXIO) => break,
+            Err(_) => return false,
+        };
+        let Ok(end) = rustix::fs::seek(file, SeekFrom::Hole(start)) else { return false };
+        data += end - start;
+        at = end;
+    }
+    data < length / 4
 }
 
 fn open(path: &Path) -> Result<File, Refusal> {
@@ -178,6 +205,21 @@ mod tests {
         let opened = OpenedFile::at(&path).unwrap();
         assert_eq!(opened.check_header().map_err(|why| why.to_string()), Ok(()));
         assert_eq!(opened.read().unwrap(), b"\0asm\x0d\0\x01\0rest");
+    }
+
+    #[test]
+    fn z4_files_with_holes_are_refused_without_being_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("holes.wasm");
+        let checked = |begin: &[u8], data: usize| {
+            std::fs::write(&path, [begin, &vec![0; data]].concat()).unwrap();
+            File::options().write(true).open(&path).unwrap().set_len(MAX_COMPONENT_BYTES).unwrap();
+            OpenedFile::at(&path).unwrap().check_header().map_err(|why| why.to_string())
+        };
+        for begin in [b"\0asm\x0d\0\x01\0", b"\x7fELF\x02\x01\x01\0"] {
+            assert!(checked(begin, 1 << 20).unwrap_err().contains("are holes"));
+            assert_eq!(checked(begin, 20 << 20), Ok(()));
+        }
     }
 
     #[test]

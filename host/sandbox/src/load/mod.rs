@@ -24,7 +24,7 @@ pub use census::{
     MAX_COMPONENT_ITEMS, MAX_COMPONENTS, MAX_CORE_MODULES, MAX_IMAGES, MAX_INSTANCE_BYTES, MAX_NESTING,
 };
 pub(crate) use file::OpenedFile;
-pub use file::{open_regular, read};
+pub use file::{is_mostly_holes, open_regular, read};
 pub(crate) use identity::{Fingerprint, Identity, Origin};
 pub(crate) use imports::{
     Exports, check_gate_exports, exports_a_gate, known_imports, read_exports, read_imports, refuse_imports,

@@ -3,7 +3,7 @@
 use super::stamp::Stamp;
 use std::io::{self, Read as _, Seek as _};
 use std::path::{Path, PathBuf};
-use tollgate_sandbox::open_regular;
+use tollgate_sandbox::{is_mostly_holes, open_regular};
 
 /// The maximum size of a component, in bytes.
 const MAX_COMPONENT_BYTES: u64 = 64 * 1024 * 1024;
@@ -48,7 +48,7 @@ pub(super) async fn digest_of(file: &Path) -> Option<String> {
         let mut file = open_regular(&file).ok()?;
         let mut begin = [0; MAGIC.len()];
         file.read_exact(&mut begin).ok().filter(|()| begin == *MAGIC)?;
-        if file.metadata().ok()?.len() > MAX_COMPONENT_BYTES {
+        if file.metadata().ok()?.len() > MAX_COMPONENT_BYTES || is_mostly_holes(&file) {
             return None;
         }
         file.rewind().ok()?;

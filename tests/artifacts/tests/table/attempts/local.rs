@@ -54,7 +54,15 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     Attempt {
         party: "tools directory",
         does: "Has dozens of files of 64 MiB that consist of a hole and take no space on disk.",
-        outcome: "Those that do not begin like a component are not read; the others are read one after another.",
+        outcome: "They are refused without being read, whatever they begin with.",
+        limit: "three quarters of holes",
+        file: "host/sandbox/src/load/file.rs",
+        test: "z4_files_with_holes_are_refused_without_being_read",
+    },
+    Attempt {
+        party: "tools directory",
+        does: "Has many large files that begin like a component and are refused only when all of them is read.",
+        outcome: "They are read one after another.",
         limit: "64 MiB at a time",
         file: "host/cli/tests/loading/bounds.rs",
         test: "z4_files_that_are_read_at_once_take_no_more_memory_than_one",
