@@ -22,7 +22,7 @@ use tollgate::store::now_ms;
 
 /// The pause after a wrong code.
 const PAUSE: Duration = Duration::from_millis(500);
-/// The maximum number of attempts to sign in at a time.
+/// The maximum number of codes that are checked at a time; others wait.
 const ATTEMPTS: usize = 8;
 /// The maximum length of a typed code or key, in bytes.
 const MAX_CODE_BYTES: usize = 200;
@@ -143,11 +143,11 @@ async fn begin_session(
     code: String,
     user_agent: Option<String>,
 ) -> Result<HeaderValue, Problem> {
-    let Ok(_place) = PLACES.try_acquire() else {
-        return Err(Problem::too_many("attempts to sign in are in progress"));
-    };
+    let place = PLACES.acquire().await;
     let shared = Shared::clone(state);
     let began = tokio::task::spawn_blocking(move || {
+        // Released before the pause after a wrong code, so that guesses do not keep others waiting.
+        let _place = place;
         let Some(began) = shared.access.sign_in(&code, user_agent.as_deref())? else { return Ok(None) };
         // The presented session ends, so a planted one does not live on.
         if let Some(before) = before

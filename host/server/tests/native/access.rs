@@ -398,6 +398,20 @@ async fn slow_bodies_take_no_places_from_those_who_sign_in() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn wrong_codes_do_not_keep_a_person_from_signing_in() {
+    let server = TestServer::start().await;
+    let code = server.state.access.add_code(&Principal::new("ada", [Scope::Use])).unwrap();
+    let wrong = futures::future::join_all((0..40).map(|_| sign_in(&server, "WRONG", None)));
+    // The wrong codes have arrived, and are answered after a pause.
+    let right = async {
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+        sign_in(&server, &code, None).await
+    };
+    let (wrong, right) = tokio::join!(wrong, right);
+    assert!(right.is_some() && wrong.iter().all(Option::is_none), "{right:?}, {wrong:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_wrong_code_ends_no_session() {
     let server = TestServer::start().await;
     let code = server.state.access.add_code(&Principal::new("ada", [Scope::Use])).unwrap();

@@ -189,6 +189,14 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         party: "HTTP client",
+        does: "Sends wrong codes on many connections, without a key, so that people cannot sign in.",
+        outcome: "Each is answered after a pause, and people sign in meanwhile.",
+        limit: "8 codes checked at a time",
+        file: "host/server/tests/native/access.rs",
+        test: "wrong_codes_do_not_keep_a_person_from_signing_in",
+    },
+    Attempt {
+        party: "HTTP client",
         does: "Never reads its answers, on many connections.",
         outcome: "They are closed after 30 s, and take a part of the budget.",
         limit: "`memory_budget_bytes`",
