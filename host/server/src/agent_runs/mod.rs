@@ -39,7 +39,7 @@ use tollgate::tools::Reservation;
 use tollgate::{Agent, DIRECT_AGENT};
 use tollgate_agent::message::Message;
 use tollgate_agent::run::event::SuspendedCall;
-use tollgate_agent::run::{Decision, Event, RunStatus, StoredEvent, Task};
+use tollgate_agent::run::{Decision, Event, RunSpec, RunStatus, StoredEvent, Task};
 use tollgate_agent::text::clean;
 
 /// The client of a request: its principal, and its share of the server.
@@ -208,6 +208,11 @@ impl<'a> AgentRuns<'a> {
 
     /// Returns a run of the principal; `None` if there is no such run.
     pub(crate) async fn find_run(&self, run_id: &str) -> Result<Option<OwnRun>, Problem> {
+        // Another principal does not learn from the memory that a record needs that the run exists.
+        let spec = self.state.store().run_spec(run_id).await?;
+        if spec.is_none_or(|spec| own_thread(&spec, &self.caller.name).is_none()) {
+            return Ok(None);
+        }
         let memory = self.state.host.room_for_record(run_id).await?;
         let events = self.state.store().events(run_id, 0).await?;
         Ok(OwnRun::of(events, memory, &self.caller.name))
@@ -254,7 +259,7 @@ impl OwnRun {
     fn of(events: Vec<Arc<StoredEvent>>, memory: Option<Reservation>, principal: &str) -> Option<Self> {
         let Event::RunStarted { spec } = &events.first()?.event else { return None };
         let identity = &spec.identity;
-        let thread = identity.thread_id.strip_prefix(principal)?.strip_prefix('/')?.to_owned();
+        let thread = own_thread(spec, principal)?.to_owned();
         let mut calls = Calls::default();
         events.iter().for_each(|event| calls.apply(&event.event));
         let last = events.last().map(|last| &last.event);
@@ -307,6 +312,11 @@ impl OwnRun {
         let detail = format!("the question {} does not wait any longer", clean(suspension_id, 300));
         Problem::new(StatusCode::CONFLICT, "already_decided", detail)
     }
+}
+
+/// Returns the client's name of a run's thread; `None` if it is another principal's.
+fn own_thread<'a>(spec: &'a RunSpec, principal: &str) -> Option<&'a str> {
+    spec.identity.thread_id.strip_prefix(principal)?.strip_prefix('/')
 }
 
 /// Checks that an answer fits the question's schema.

@@ -1,8 +1,8 @@
 //! Tenancy and four-eyes: the things of another principal do not exist, and a table says who may
 //! answer.
 
-use crate::fixture::{Setup, TestServer};
-use reqwest::StatusCode;
+use crate::fixture::{Key, Setup, TestServer};
+use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tollgate::config::{DecisionMakers, ServeConfig};
 use tollgate_server::Scope::{self, Decide, DecideAny, Operate, Read, Use};
@@ -80,6 +80,26 @@ async fn another_principals_things_are_404_on_every_route() {
     let both = server.key("rita", &[Read, Decide]);
     let (status, problem) = server.post(&both, answer_path(&run), json!({"answer": "cancel"})).await;
     assert_eq!((status, &problem["scope"]), (StatusCode::FORBIDDEN, &json!("decide_any")));
+}
+
+/// A record that needs memory does not show that the run of another principal exists.
+#[tokio::test(flavor = "multi_thread")]
+async fn another_principals_run_is_404_also_without_memory_for_its_record() {
+    let server = TestServer::start().await;
+    let (ada, eve) = (server.key("ada", &[Use]), server.key("eve", &[Use]));
+    // Two results of 200 KiB.
+    let run = server.run(&ada, "call large large").await;
+    let path = format!("/a2a/default/tasks/{}", run["run_id"].as_str().unwrap());
+    let get = async |key: &Key| {
+        let request = server.request(Method::GET, &path).bearer_auth(&key.secret);
+        request.header("a2a-version", "1.0").send().await.unwrap().status()
+    };
+    let budget = server.state.host.memory_budget().clone();
+    let held = budget.try_reserve(budget.total_bytes() - budget.reserved_bytes()).unwrap();
+    assert_eq!(get(&ada).await, StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(get(&eve).await, StatusCode::NOT_FOUND);
+    drop(held);
+    assert_eq!(get(&ada).await, StatusCode::OK);
 }
 
 #[tokio::test(flavor = "multi_thread")]

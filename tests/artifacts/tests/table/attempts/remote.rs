@@ -181,6 +181,14 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         party: "HTTP client",
+        does: "Uses up the memory and asks for a run of another principal, to learn from 503 that it exists.",
+        outcome: "404, before the size of its record is looked at",
+        limit: "rule",
+        file: "host/server/tests/native/tenancy.rs",
+        test: "another_principals_run_is_404_also_without_memory_for_its_record",
+    },
+    Attempt {
+        party: "HTTP client",
         does: "Guesses keys.",
         outcome: "They are refused, and others are not slowed down.",
         limit: "rule",
