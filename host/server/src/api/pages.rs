@@ -13,8 +13,8 @@ use utoipa::ToSchema;
 const LIMITS: std::ops::RangeInclusive<usize> = 1..=200;
 /// The default of `limit`.
 pub(super) const DEFAULT_LIMIT: usize = 50;
-/// The size at which a page of events or messages ends early, in bytes. A larger entry is a page of
-/// its own.
+/// The size at which a page of events, messages or questions ends early, in bytes. A larger event or
+/// message is a page of its own; a page of questions ends with the run that exceeds the size.
 pub(super) const MAX_PAGE_BYTES: u64 = 1 << 20;
 /// The number of characters of a digest in a cursor.
 const DIGEST_CHARS: usize = 8;

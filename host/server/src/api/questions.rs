@@ -1,6 +1,6 @@
 //! The questions of all runs that wait for a person, and their answers.
 
-use super::pages::{Page, cursor, limit, place};
+use super::pages::{MAX_PAGE_BYTES, Page, cursor, limit, place};
 use crate::access::Principal;
 use crate::body::JsonBody;
 use crate::idempotency::{DecisionKey, KeyedRequest, REPLAYED, decision_id};
@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tollgate::Decision;
 use tollgate::store::RunFilter;
+use tollgate_agent::json::written_bytes;
 use utoipa::{IntoParams, ToSchema};
 
 /// The maximum number of runs that are read for one page.
@@ -91,7 +92,7 @@ pub(super) async fn list(
     let digested = (&filter, &query.tool, query.status);
     let limit = limit(query.limit)?;
     let (mut at, mut before): ListPosition = place(&digested, query.after.as_deref())?.unwrap_or_default();
-    let (mut items, mut asking, mut read) = (Vec::new(), 0, 0);
+    let (mut items, mut asking, mut read, mut bytes) = (Vec::new(), 0, 0, 0);
     while let Some(status) = AskingStatus::ALL.get(at) {
         if query.status.is_some_and(|wanted| wanted != *status) {
             (at, before) = (at + 1, None);
@@ -113,9 +114,10 @@ pub(super) async fn list(
                 let found =
                     open_questions(&state, &principal, &summary.run_id, query.tool.as_deref()).await?;
                 asking += usize::from(!found.is_empty());
+                bytes += written_bytes(&found) as u64;
                 items.extend(found);
             }
-            if asking >= limit || read >= RUNS_PER_PAGE {
+            if asking >= limit || read >= RUNS_PER_PAGE || bytes > MAX_PAGE_BYTES {
                 let next = Some(cursor(&digested, &(at, &before)));
                 return Ok(Page { items, next }.answer(&uri));
             }

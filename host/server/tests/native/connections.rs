@@ -180,6 +180,31 @@ async fn h2_pages_of_events_and_messages_end_by_their_bytes() {
     assert!(pages > 2, "{pages} pages");
 }
 
+/// Questions about calls with large arguments are spread over several pages.
+#[tokio::test(flavor = "multi_thread")]
+async fn z3_a_page_of_questions_ends_by_its_bytes() {
+    let server = TestServer::start().await;
+    let key = server.key("ada", &[Use]);
+    for _ in 0..6 {
+        let arguments = json!({"text": "x".repeat(400 << 10)});
+        let (_, run) =
+            server.post(&key, "/api/v1/tools/ask/calls", json!({"arguments": arguments.clone()})).await;
+        assert_eq!((&run["status"], &run["questions"][0]["arguments"]), (&json!("waiting"), &arguments));
+    }
+    let (mut path, mut asked, mut pages) = ("/api/v1/questions?limit=200".to_owned(), 0, 0);
+    loop {
+        let page = server.get(&key, &path).await.1;
+        asked += page["items"].as_array().unwrap().len();
+        pages += 1;
+        // The run that exceeds 1 MiB is the last of its page.
+        assert!(page.to_string().len() < (3 << 19) + 64 * 1024, "{} bytes", page.to_string().len());
+        let Some(next) = page["next"].as_str() else { break };
+        path = format!("/api/v1/questions?limit=200&after={next}");
+    }
+    assert_eq!(asked, 6);
+    assert!(pages > 1, "{pages} pages");
+}
+
 /// Answers that no client reads are reserved from the memory of the host, up to a quarter of it for
 /// one principal, and the memory is free again when the clients have left.
 #[tokio::test(flavor = "multi_thread")]

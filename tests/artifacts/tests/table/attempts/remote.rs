@@ -229,6 +229,14 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         party: "HTTP client",
+        does: "Leaves hundreds of questions about calls with arguments of many values, and lists them.",
+        outcome: "The arguments stay text, and the page ends early.",
+        limit: "1 MiB",
+        file: "host/server/tests/native/connections.rs",
+        test: "z3_a_page_of_questions_ends_by_its_bytes",
+    },
+    Attempt {
+        party: "HTTP client",
         does: "Opens streams of events without end.",
         outcome: "429",
         limit: "`streams_per_key`",
