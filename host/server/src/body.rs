@@ -1,6 +1,6 @@
 //! Bodies of requests, which are bounded in size, depth and time.
 
-use crate::load::ClientShare;
+use crate::load::{ClientShare, MessageMemory};
 use crate::problem::Problem;
 use axum::body::{Body, Bytes, HttpBody as _};
 use axum::extract::{FromRequestParts, Request};
@@ -9,7 +9,6 @@ use axum::http::{HeaderMap, StatusCode, header};
 use futures::StreamExt as _;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use std::time::Duration;
-use tollgate::tools::Reservation;
 
 /// The maximum length of a body, in bytes.
 pub const MAX_BODY_BYTES: usize = 4 << 20;
@@ -92,12 +91,12 @@ pub(crate) async fn read_short(request: Request, max_bytes: usize) -> Result<Byt
 /// reserves the memory of its parsed form, which is returned beside the request.
 ///
 /// # Errors
-/// The body is longer than [`MAX_BODY_BYTES`], is cut off or too slow, or the principal has too many
-/// bytes in flight.
+/// The body is longer than [`MAX_BODY_BYTES`], is cut off or too slow, the principal has too many
+/// bytes in flight or in memory, or the host has no memory for it.
 pub(crate) async fn read_whole(
     request: Request,
     share: &ClientShare,
-) -> Result<(Request, Option<Reservation>), Problem> {
+) -> Result<(Request, Option<MessageMemory>), Problem> {
     let (mut parts, body) = request.into_parts();
     if body.is_end_stream() {
         return Ok((Request::from_parts(parts, body), None));

@@ -27,8 +27,8 @@ const SMALL_BYTES: usize = 4 * 1024;
 const SMALL_ANSWER_BYTES: u64 = 64 * 1024;
 /// The number of requests that hold a whole record or thread in memory at a time; others wait.
 const WHOLE_RECORDS: usize = 4;
-/// The unit in which the answers of one principal are counted, in bytes.
-const ANSWER_UNIT_BYTES: u64 = 4 * 1024;
+/// The unit in which the bodies and the answers of one principal are counted, in bytes.
+const UNIT_BYTES: u64 = 4 * 1024;
 /// How long a request waits for a connection place of its principal: a client that has read an
 /// answer may send the next request before the server has noticed.
 const CONNECTION_WAIT: Duration = Duration::from_millis(500);
@@ -66,6 +66,8 @@ struct ClientLimits {
     runs: Arc<Semaphore>,
     streams: Arc<Semaphore>,
     connections: Arc<Semaphore>,
+    /// Units of the memory of bodies.
+    bodies: Arc<Semaphore>,
     /// Units of answers that are not written yet.
     answers: Arc<Semaphore>,
 }
@@ -74,14 +76,15 @@ impl ClientLimits {
     /// Returns whether a request, or something that goes on after its request, has a place.
     fn is_in_use(self: &Arc<Self>) -> bool {
         // A place keeps its semaphore.
-        let places = [&self.calls, &self.runs, &self.streams, &self.connections, &self.answers];
+        let Self { requests: _, calls, runs, streams, connections, bodies, answers } = &**self;
+        let places = [calls, runs, streams, connections, bodies, answers];
         Arc::strong_count(self) > 1 || places.into_iter().any(|places| Arc::strong_count(places) > 1)
     }
 }
 
-/// The memory of an answer that is not written yet.
+/// The memory of a body, or of an answer that is not written yet.
 #[derive(Debug)]
-pub(crate) struct AnswerMemory {
+pub(crate) struct MessageMemory {
     _reserved: Reservation,
     _of_principal: OwnedSemaphorePermit,
 }
@@ -122,13 +125,15 @@ impl Load {
 
     /// Returns the limits of a principal that uses nothing.
     fn of_one(&self) -> Arc<ClientLimits> {
+        let quarter = quarter(&self.budget);
         Arc::new(ClientLimits {
             requests: Arc::new(RequestLimiter::of_one()),
             calls: Arc::new(Semaphore::new(self.calls)),
             runs: Arc::new(Semaphore::new(MAX_RUNS)),
             streams: Arc::new(Semaphore::new(self.streams)),
             connections: Arc::new(Semaphore::new(self.connections)),
-            answers: Arc::new(Semaphore::new(answer_units(self.budget.total_bytes() / 4))),
+            bodies: Arc::new(Semaphore::new(quarter)),
+            answers: Arc::new(Semaphore::new(quarter)),
         })
     }
 
@@ -155,8 +160,9 @@ impl ClientShare {
     }
 
     /// Reserves the memory of a body once it is parsed; `None` if it is small. Hold it until the
-    /// request has been handled.
-    pub(crate) fn weigh(&self, body: &[u8]) -> Result<Option<Reservation>, Problem> {
+    /// request has been handled. The bodies of one principal take at most a quarter of the budget,
+    /// except a single body that takes more.
+    pub(crate) fn weigh(&self, body: &[u8]) -> Result<Option<MessageMemory>, Problem> {
         if body.len() <= SMALL_BYTES {
             return Ok(None);
         }
@@ -165,10 +171,13 @@ impl ClientShare {
             let detail = format!("the body has too many values: {why}; send less");
             Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", detail)
         })?;
-        self.budget.try_reserve(measure.parsed_bytes).map(Some).ok_or_else(|| {
+        let units = units(measure.parsed_bytes).min(quarter(&self.budget));
+        let of_principal = take_units(&self.limits.bodies, units, "bodies of this principal are in memory")?;
+        let reserved = self.budget.try_reserve(measure.parsed_bytes).ok_or_else(|| {
             let detail = "the host has no memory to read the body now; retry after other work has completed";
             Problem::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", detail)
-        })
+        })?;
+        Ok(Some(MessageMemory { _reserved: reserved, _of_principal: of_principal }))
     }
 
     /// Takes one of the principal's connection places, for as long as a request is in progress on
@@ -187,24 +196,19 @@ impl ClientShare {
     /// # Errors
     /// The answer to send instead: the host has no room for it, or the principal has too many
     /// unread answers.
-    pub(crate) fn weigh_answer(&self, response: &Response) -> Result<Option<AnswerMemory>, Problem> {
+    pub(crate) fn weigh_answer(&self, response: &Response) -> Result<Option<MessageMemory>, Problem> {
         let Some(bytes) = response.body().size_hint().exact().filter(|bytes| *bytes > SMALL_ANSWER_BYTES)
         else {
             return Ok(None);
         };
-        let units = u32::try_from(answer_units(bytes)).unwrap_or(u32::MAX);
-        let of_principal = Arc::clone(&self.limits.answers).try_acquire_many_owned(units);
-        let of_principal = of_principal.map_err(|_| {
-            let what =
-                "answers of this principal are not read yet; a request that was not a GET was carried out";
-            Problem::too_many(what)
-        })?;
+        let what = "answers of this principal are not read yet; a request that was not a GET was carried out";
+        let of_principal = take_units(&self.limits.answers, units(bytes), what)?;
         let reserved = self.budget.try_reserve(bytes).ok_or_else(|| {
             let detail = "the host has no memory to keep the answer until it is read; retry after other work has \
                           completed. A request that was not a GET was carried out: read its run";
             Problem::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", detail)
         })?;
-        Ok(Some(AnswerMemory { _reserved: reserved, _of_principal: of_principal }))
+        Ok(Some(MessageMemory { _reserved: reserved, _of_principal: of_principal }))
     }
 
     /// Returns the token that is cancelled once the credential of the request is no longer valid,
@@ -248,9 +252,19 @@ fn take(places: &Arc<Semaphore>, what: &str) -> Result<OwnedSemaphorePermit, Pro
     Arc::clone(places).try_acquire_owned().map_err(|_| Problem::too_many(what))
 }
 
-/// Returns this many bytes in units of answers.
-fn answer_units(bytes: u64) -> usize {
-    let units = usize::try_from(bytes.div_ceil(ANSWER_UNIT_BYTES)).unwrap_or(usize::MAX);
+fn take_units(places: &Arc<Semaphore>, units: usize, what: &str) -> Result<OwnedSemaphorePermit, Problem> {
+    let units = u32::try_from(units).unwrap_or(u32::MAX);
+    Arc::clone(places).try_acquire_many_owned(units).map_err(|_| Problem::too_many(what))
+}
+
+/// Returns a quarter of the budget, in units of bodies and answers.
+fn quarter(budget: &MemoryBudget) -> usize {
+    units(budget.total_bytes() / 4)
+}
+
+/// Returns this many bytes in units of bodies and answers.
+fn units(bytes: u64) -> usize {
+    let units = usize::try_from(bytes.div_ceil(UNIT_BYTES)).unwrap_or(usize::MAX);
     units.clamp(1, Semaphore::MAX_PERMITS)
 }
 
@@ -349,6 +363,26 @@ mod tests {
         assert!(budget.reserved_bytes() > 2 << 20, "{} bytes", budget.reserved_bytes());
         drop(held);
         assert_eq!((budget.reserved_bytes(), share.weigh(&body(100)).unwrap().is_none()), (0, true));
+    }
+
+    #[test]
+    fn z3_bodies_of_one_principal_take_at_most_a_quarter_of_the_memory() {
+        let budget = MemoryBudget::new(128 << 20);
+        let load = Load::new(ShareSizes { calls: 1, streams: 1, connections: 1 }, budget.clone());
+        let (ada, bob) = (load.share("ada"), load.share("bob"));
+        let body = format!("{{\"input\": [{}0]}}", "0,".repeat(50_000)).into_bytes();
+        let mut held = Vec::new();
+        let refused = loop {
+            match ada.weigh(&body) {
+                Ok(memory) => held.push(memory),
+                Err(refused) => break refused,
+            }
+        };
+        assert_eq!((refused.status, held.len() > 1), (StatusCode::TOO_MANY_REQUESTS, true));
+        assert!(budget.reserved_bytes() <= 32 << 20, "{} bytes", budget.reserved_bytes());
+        assert!(bob.weigh(&body).is_ok());
+        drop(held);
+        assert!(ada.weigh(&body).is_ok());
     }
 
     #[test]

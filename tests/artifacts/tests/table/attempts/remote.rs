@@ -165,6 +165,14 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         party: "HTTP client",
+        does: "Sends bodies of many values on many connections, to take the memory of all principals.",
+        outcome: "429",
+        limit: "a quarter of `memory_budget_bytes`, or one body",
+        file: "host/server/src/load.rs",
+        test: "z3_bodies_of_one_principal_take_at_most_a_quarter_of_the_memory",
+    },
+    Attempt {
+        party: "HTTP client",
         does: "Opens connections that never finish a request.",
         outcome: "They make room for clients with a key.",
         limit: "`connections`",
