@@ -9,8 +9,10 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::Arc;
+use tokio::sync::OwnedSemaphorePermit;
 use tollgate::run::RunEnd;
 use tollgate::store::RunSummary;
+use tollgate::tools::Reservation;
 use tollgate_agent::context::client_thread_id;
 use tollgate_agent::run::event::SuspendedCall;
 use tollgate_agent::run::{Event, RunStatus, RunUsage, StoredEvent, Task};
@@ -215,6 +217,8 @@ pub struct QuestionDocument {
 pub(crate) struct FoldedRun {
     end: RunEnd,
     found: RecordDetails,
+    /// The memory of a large record, and a place among those that are read at a time.
+    _memory: Option<(Reservation, Option<OwnedSemaphorePermit>)>,
 }
 
 /// The parts of a record that the state of a run does not keep.
@@ -238,11 +242,17 @@ impl RecordDetails {
     }
 }
 
-/// Reads a run's record.
+/// Reads a run's record. A large one takes memory until the result is dropped; do not call it with a
+/// place of [`Load::whole_record`](crate::load::Load::whole_record).
 pub(crate) async fn folded(state: &ServerState, run_id: &str) -> Result<FoldedRun, Problem> {
+    let memory = match state.host.room_for_record(run_id).await? {
+        // Parsed arguments may take more memory than is reserved, so few records are read at a time.
+        Some(reserved) => Some((reserved, state.load.whole_record().await)),
+        None => None,
+    };
     let mut found = RecordDetails::default();
     let (_, end) = state.host.run_and_end(run_id, |stored| found.visit(stored)).await?;
-    Ok(FoldedRun { end, found })
+    Ok(FoldedRun { end, found, _memory: memory })
 }
 
 /// Returns a run as the principal sees it.
@@ -290,7 +300,8 @@ pub(crate) fn ended_call(
         owner: None,
     };
     let visible = VisibleRun { run_id: summary.run_id.clone(), spec: Arc::clone(spec), is_own: true };
-    Some(described(state, principal, &visible, summary, &FoldedRun { end, found }))
+    let folded = FoldedRun { end, found, _memory: None };
+    Some(described(state, principal, &visible, summary, &folded))
 }
 
 fn described(

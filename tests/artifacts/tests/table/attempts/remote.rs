@@ -245,6 +245,14 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         party: "HTTP client",
+        does: "Asks for the state of a run that has a large record, on many connections.",
+        outcome: "503 overloaded, before the record is read; 4 are read at a time",
+        limit: "`memory_budget_bytes`",
+        file: "host/server/tests/native/connections.rs",
+        test: "z3_a_run_is_shown_only_if_there_is_memory_for_what_its_record_keeps",
+    },
+    Attempt {
+        party: "HTTP client",
         does: "Opens streams of events without end.",
         outcome: "429",
         limit: "`streams_per_key`",
