@@ -15,11 +15,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
+use tollgate_sandbox::{MemoryBudget, Reservation};
 use uuid::Uuid;
 
 /// How long a client may take to reconnect after a response stream broke. Clients are asked to
 /// retry after three seconds.
 const COME_BACK: Duration = Duration::from_secs(10);
+
+/// A piece of an answer up to this size is sent without reserving its memory, in bytes: the system
+/// buffers as much for each connection.
+const SMALL_CHUNK_BYTES: usize = 64 * 1024;
 
 /// The token that cancels a call whose client is gone.
 #[derive(Debug, Clone)]
@@ -124,15 +129,18 @@ pub(super) struct AttendedBody {
     body: BodyDataStream,
     attendance: Option<ResponseGuard>,
     _used: (Option<RequestInProgress>, Option<SessionUse>, Option<Arc<IdInUse>>),
+    budget: MemoryBudget,
 }
 
 impl AttendedBody {
+    /// Creates the body. The memory of its large pieces is reserved until they are written.
     pub(super) fn new(
         body: BodyDataStream,
         attendance: Option<ResponseGuard>,
         used: (Option<RequestInProgress>, Option<SessionUse>, Option<Arc<IdInUse>>),
+        budget: MemoryBudget,
     ) -> Self {
-        Self { body, attendance, _used: used }
+        Self { body, attendance, _used: used, budget }
     }
 }
 
@@ -146,13 +154,56 @@ impl Stream for AttendedBody {
         {
             attendance.done();
         }
-        polled
+        polled.map(|next| next.map(|piece| piece.and_then(|bytes| reserved(bytes, &self.budget))))
+    }
+}
+
+/// A large piece of an answer that is not written yet. The server keeps it after it is done with the
+/// body.
+struct ReservedChunk {
+    bytes: Bytes,
+    _memory: Reservation,
+}
+
+impl AsRef<[u8]> for ReservedChunk {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// Reserves the memory of a piece of an answer if it is large. Without memory the stream breaks; the
+/// client may reconnect for the rest.
+fn reserved(bytes: Bytes, budget: &MemoryBudget) -> Result<Bytes, axum::Error> {
+    if bytes.len() <= SMALL_CHUNK_BYTES {
+        return Ok(bytes);
+    }
+    match budget.try_reserve(bytes.len() as u64) {
+        Some(memory) => Ok(Bytes::from_owner(ReservedChunk { bytes, _memory: memory })),
+        None => Err(axum::Error::new("the host has no memory to keep the answer until it is read")),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
+    use futures::StreamExt as _;
+
+    #[tokio::test]
+    async fn z3_a_large_answer_of_mcp_over_http_is_reserved_until_it_is_written() {
+        let budget = MemoryBudget::new(1 << 20);
+        let answer = |bytes: usize| {
+            let body = axum::body::Body::from(vec![b'x'; bytes]).into_data_stream();
+            AttendedBody::new(body, None, (None, None, None), budget.clone())
+        };
+        let written = answer(600 << 10).next().await.unwrap().unwrap();
+        assert_eq!((written.len(), budget.reserved_bytes()), (600 << 10, 600 << 10));
+        assert!(answer(600 << 10).next().await.unwrap().is_err(), "there is no memory for another");
+        assert!(answer(1 << 10).next().await.unwrap().is_ok());
+        drop(written);
+        assert_eq!(budget.reserved_bytes(), 0);
+        assert!(answer(600 << 10).next().await.unwrap().is_ok());
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_call_is_cancelled_once_its_client_does_not_come_back() {

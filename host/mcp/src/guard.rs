@@ -154,7 +154,7 @@ impl RequestGuard {
                     }
                     drop(self.sessions.use_now(begun));
                 }
-                let mut response = attended(answered, attendance, (serving, in_use, id));
+                let mut response = attended(answered, attendance, (serving, in_use, id), &self.budget);
                 // The session has ended, not just accepted its end; some clients distinguish the two.
                 if ends_session && response.status() == StatusCode::ACCEPTED {
                     *response.status_mut() = StatusCode::NO_CONTENT;
@@ -341,6 +341,7 @@ fn attended(
     response: Response,
     attendance: Option<ResponseGuard>,
     used: (Option<RequestInProgress>, Option<SessionUse>, Option<Arc<IdInUse>>),
+    budget: &MemoryBudget,
 ) -> Response {
     let kind = response.headers().get(header::CONTENT_TYPE);
     if !kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream")) {
@@ -348,7 +349,7 @@ fn attended(
         return response;
     }
     let (parts, body) = response.into_parts();
-    let body = AttendedBody::new(body.into_data_stream(), attendance, used);
+    let body = AttendedBody::new(body.into_data_stream(), attendance, used, budget.clone());
     Response::from_parts(parts, Body::from_stream(body))
 }
 
