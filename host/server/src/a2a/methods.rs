@@ -12,7 +12,8 @@ use axum::http::HeaderMap;
 use futures::Stream;
 use serde_json::{Value, json};
 use std::time::Duration;
-use tollgate::store::{RunFilter, RunSummary};
+use tollgate::store::{RecordReader, RunFilter, RunSummary};
+use tollgate_agent::json::written_bytes;
 use tollgate_agent::run::Decision;
 
 /// How long a stream stays open while a person decides a gate's question.
@@ -21,6 +22,8 @@ const HOLD: Duration = Duration::from_secs(240);
 const CANCEL_TIME: Duration = Duration::from_secs(5);
 /// The maximum number of tasks that a list looks through, newest first.
 const MAX_LISTED: usize = 1_000;
+/// The size at which a page of tasks ends early, in bytes.
+const MAX_PAGE_BYTES: usize = 1 << 20;
 
 /// The tasks of one principal with one agent.
 #[derive(Clone, Copy)]
@@ -187,11 +190,17 @@ impl Tasks<'_> {
             }
         }
         tasks.sort_by_key(|run| std::cmp::Reverse(run.updated_at_ms));
-        let (total, mut page) = (tasks.len(), Vec::new());
+        let (total, mut page, mut bytes) = (tasks.len(), Vec::new(), 0);
+        let _place = self.state.load.whole_record().await;
         for run in tasks.iter().skip(list.skipped).take(list.page_size) {
             let run = self.find(&run.run_id).await?;
             let history = list.history_length.or(Some(0));
-            page.push(TaskView::of(&run, self.decide_url).task(history, list.has_artifacts));
+            let task = TaskView::of(&run, self.decide_url).task(history, list.has_artifacts);
+            bytes += written_bytes(&task);
+            page.push(task);
+            if bytes > MAX_PAGE_BYTES {
+                break;
+            }
         }
         let next = list.skipped.saturating_add(page.len());
         Ok(json!({
@@ -208,8 +217,15 @@ impl Tasks<'_> {
         match (run.status.as_str(), state) {
             // Only the record tells who asks.
             ("waiting", "TASK_STATE_AUTH_REQUIRED" | "TASK_STATE_INPUT_REQUIRED") => {
-                let found = self.find(&run.run_id).await;
-                found.is_ok_and(|run| TaskView::of(&run, self.decide_url).state() == state)
+                let mut view = TaskView::new(&run.run_id, &run.thread_id, self.decide_url);
+                let mut record = RecordReader::new(&**self.state.store(), &run.run_id);
+                loop {
+                    match record.next().await {
+                        Ok(Some(stored)) => view.apply(&stored),
+                        Ok(None) => break view.state() == state,
+                        Err(_) => break false,
+                    }
+                }
             }
             ("running", "TASK_STATE_WORKING")
             | ("completed", "TASK_STATE_COMPLETED")

@@ -1,6 +1,6 @@
 //! Clients that hold connections, or do not read their answers.
 
-use crate::fixture::{Key, PATIENCE, Setup, TestServer};
+use crate::fixture::{Key, PATIENCE, Setup, TestServer, answer};
 use futures::future::join_all;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -219,6 +219,36 @@ async fn z3_a_page_of_questions_ends_by_its_bytes() {
         path = format!("/api/v1/questions?limit=200&after={next}");
     }
     assert_eq!(asked, 6);
+    assert!(pages > 1, "{pages} pages");
+}
+
+/// A page of tasks with large answers ends by their bytes, and the next one goes on after it.
+#[tokio::test(flavor = "multi_thread")]
+async fn h2_a_page_of_tasks_ends_by_its_bytes_and_reads_one_record_at_a_time() {
+    let server = TestServer::start().await;
+    let key = server.key("ada", &[Use]);
+    let mut made = std::collections::BTreeSet::new();
+    for _ in 0..6 {
+        let run = server.run(&key, &"x".repeat(400 << 10)).await;
+        made.insert(run["run_id"].as_str().unwrap().to_owned());
+    }
+    let (mut token, mut listed, mut pages) = (String::new(), std::collections::BTreeSet::new(), 0);
+    loop {
+        let path = format!("/a2a/default/tasks?includeArtifacts=true&pageSize=100{token}");
+        let request = server.request(Method::GET, &path).bearer_auth(&key.secret);
+        let (status, page) = answer(request.header("a2a-version", "1.0").send().await.unwrap()).await;
+        assert_eq!(status, StatusCode::OK, "{page}");
+        // The task that exceeds 1 MiB is the last of its page.
+        assert!(page.to_string().len() < (3 << 19) + 64 * 1024, "{} bytes", page.to_string().len());
+        let tasks = page["tasks"].as_array().unwrap();
+        listed.extend(tasks.iter().map(|task| task["id"].as_str().unwrap().to_owned()));
+        pages += 1;
+        match page["nextPageToken"].as_str().unwrap() {
+            "" => break,
+            next => token = format!("&pageToken={next}"),
+        }
+    }
+    assert_eq!(listed, made);
     assert!(pages > 1, "{pages} pages");
 }
 

@@ -261,6 +261,14 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         party: "HTTP client",
+        does: "Lists A2A tasks that have long answers, on many connections.",
+        outcome: "The page ends early, and 4 lists are read at a time.",
+        limit: "1 MiB",
+        file: "host/server/tests/native/connections.rs",
+        test: "h2_a_page_of_tasks_ends_by_its_bytes_and_reads_one_record_at_a_time",
+    },
+    Attempt {
+        party: "HTTP client",
         does: "Opens streams of events without end.",
         outcome: "429",
         limit: "`streams_per_key`",
