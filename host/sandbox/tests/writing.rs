@@ -5,11 +5,12 @@
 
 mod harness;
 
-use harness::{Bench, ERROR_OR_ZERO, anything, does, number, sandbox};
+use harness::{Bench, ERROR_OR_ZERO, anything, does, fault, number, sandbox};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use tollgate_agent::code::Code;
 use tollgate_artifacts::Guest;
 use tollgate_sandbox::{FileAccess, FileGrant, Grants, Limits};
 
@@ -70,9 +71,27 @@ fn streams() -> Guest {
     (local.set $answer (i32.add (local.get $answer) (i32.const 1)))
     (br_if $again (i32.lt_u (local.get $answer) (i32.const 50)))))))"
     );
-    let guest = does("streams", import, &body);
+    with_streams(does("streams", import, &body))
+}
+
+fn with_streams(guest: Guest) -> Guest {
     let source = guest.source.replace(";; imports:", ";; imports: wasi:io/streams");
     Guest { source: source.leak(), ..guest }
+}
+
+/// Returns a tool that opens 3,000 streams to one file.
+fn opens_streams() -> Guest {
+    let import = r#"(import "wasi:filesystem/types@0.2.12" "[method]descriptor.append-via-stream"
+  (func $append (param i32 i32)))"#;
+    let body = format!(
+        "{OPEN_MADE}
+  (local.set $dir (i32.const 0))
+  (loop $again
+    (call $append (local.get $file) (i32.const 32))
+    (local.set $dir (i32.add (local.get $dir) (i32.const 1)))
+    (br_if $again (i32.lt_u (local.get $dir) (i32.const 3000))))"
+    );
+    with_streams(does("opens-streams", import, &body))
 }
 
 fn stretches() -> Guest {
@@ -165,6 +184,19 @@ async fn streams_into_files_are_counted() {
     assert_eq!(attempt.denied, ["files: more bytes than the limit written_bytes lets a call write"]);
     assert_eq!(number(attempt), 9);
     assert_eq!(std::fs::metadata(place.inner.join("made")).unwrap().len(), 9 << 12);
+}
+
+#[tokio::test]
+async fn z5_streams_and_writes_of_files_are_charged_to_the_call() {
+    let place = place();
+    let mut opening = bench(&opens_streams(), &place).await;
+    assert_eq!(number(opening.call(anything()).await), 0);
+    opening.limits = Limits { memory_bytes: 4 << 20, host_memory_bytes: 1 << 20, ..Limits::default() };
+    assert_eq!(fault(opening.call(anything()).await).code, Code::OutOfMemory);
+    let mut writing = bench(&fills(), &place).await;
+    assert_eq!(number(writing.call(anything()).await), 50);
+    writing.limits = Limits { boundary_bytes: 1 << 20, ..Limits::default() };
+    assert_eq!(fault(writing.call(anything()).await).code, Code::TooLarge);
 }
 
 #[tokio::test]

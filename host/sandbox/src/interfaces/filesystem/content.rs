@@ -1,14 +1,26 @@
 //! Reading and writing files, by functions and by streams.
 
-use super::reader::{self, FileReader};
-use super::writer::{FileWriter, Target, WritePosition};
+use super::reader::{self, AHEAD_BYTES, FileReader};
+use super::writer::{CHUNK_BYTES, FileWriter, Target, WritePosition};
+use crate::admission::Charge;
 use crate::instance::Instance;
 use crate::instance::files::background::{self, Background};
+use crate::meter::Stop;
 use std::sync::Arc;
 use wasmtime::component::Resource;
 use wasmtime_wasi::filesystem::Descriptor;
 use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
 use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, FsError, FsResult};
+
+/// The memory of a stream beside its buffer, in bytes.
+const STREAM_BYTES: usize = 512;
+
+/// Charges memory to the call until the result is dropped. `None` outside of a call, where no file
+/// is open.
+pub(super) fn charged(instance: &Instance, bytes: usize) -> Result<Option<Charge>, Stop> {
+    let serves = instance.serves.as_ref();
+    serves.map(|serves| serves.slot.charge_while(bytes as u64)).transpose().map_err(Stop::from)
+}
 
 pub(super) async fn read(
     instance: &mut Instance,
@@ -35,7 +47,8 @@ pub(super) fn read_via_stream(
         return Err(ErrorCode::IsDirectory.into());
     };
     let (file, boundary) = (Arc::clone(&file.file), instance.boundary.clone());
-    let reader = FileReader::new(file, offset, background_of(instance)?, boundary);
+    let held = charged(instance, STREAM_BYTES + AHEAD_BYTES).map_err(FsError::trap)?;
+    let reader = FileReader::new(file, offset, background_of(instance)?, boundary, held);
     let stream: DynInputStream = Box::new(reader);
     Ok(instance.table.push(stream)?)
 }
@@ -44,11 +57,17 @@ pub(super) async fn write(
     instance: &mut Instance,
     file: &Resource<Descriptor>,
     bytes: Vec<u8>,
+    held: Option<Charge>,
     offset: u64,
 ) -> FsResult<u64> {
     let target = target(instance, file)?;
-    let written = move || target.write(&bytes, WritePosition::Byte(offset)).map(|()| bytes.len() as u64);
-    Ok(background::run(written).await?)
+    let write = move || {
+        let written = target.write(&bytes, WritePosition::Byte(offset)).map(|()| bytes.len() as u64);
+        // The bytes are held until they are written, even if the call has ended.
+        drop((bytes, held));
+        written
+    };
+    Ok(background::run(write).await?)
 }
 
 pub(super) async fn set_size(
@@ -66,7 +85,8 @@ pub(super) fn write_via_stream(
     at: WritePosition,
 ) -> FsResult<Resource<DynOutputStream>> {
     let target = target(instance, file)?;
-    let writer = FileWriter::new(target, at, background_of(instance)?);
+    let held = charged(instance, STREAM_BYTES + CHUNK_BYTES).map_err(FsError::trap)?;
+    let writer = FileWriter::new(target, at, background_of(instance)?, held);
     let stream: DynOutputStream = Box::new(writer);
     Ok(instance.table.push(stream)?)
 }

@@ -16,7 +16,7 @@ use crate::instance::files::Files;
 use crate::instance::files::quota::{ENTRY_BYTES, Room};
 use crate::instance::{GuestStore, Instance, InstanceCall};
 use listing::DirectoryListing;
-use wasmtime::component::{Linker, LinkerInstance, Resource, ResourceType, WasmStr};
+use wasmtime::component::{Linker, LinkerInstance, Resource, ResourceType, WasmList, WasmStr};
 use wasmtime_wasi::filesystem::{Descriptor, Dir, File, WasiFilesystemCtxView, WasiFilesystemView};
 use wasmtime_wasi::p2::bindings::filesystem::types::{
     DescriptorFlags, DescriptorType, ErrorCode, Host, HostDescriptor, NewTimestamp, OpenFlags, PathFlags,
@@ -231,9 +231,12 @@ fn add_reading(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()>
 fn add_writing(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()> {
     types.func_wrap_async(
         "[method]descriptor.write",
-        |mut store: GuestStore<'_>, (file, bytes, offset): (Resource<Descriptor>, Vec<u8>, u64)| {
+        |mut store: GuestStore<'_>, (file, bytes, offset): (Resource<Descriptor>, WasmList<u8>, u64)| {
             Box::new(async move {
-                let written = content::write(store.data_mut(), &file, bytes, offset).await;
+                leave(&mut store, bytes.len())?;
+                let held = content::charged(store.data(), bytes.len())?;
+                let bytes = bytes.as_le_slice(&store).to_vec();
+                let written = content::write(store.data_mut(), &file, bytes, held, offset).await;
                 answer(store.data_mut(), written)
             })
         },

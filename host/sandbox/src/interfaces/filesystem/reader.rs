@@ -1,5 +1,6 @@
 //! Streams that read files. All bytes that they return count as bytes that cross the boundary.
 
+use crate::admission::Charge;
 use crate::instance::files::background::{Background, BackgroundJob};
 use crate::meter::Boundary;
 use bytes::{Bytes, BytesMut};
@@ -14,7 +15,7 @@ use wasmtime_wasi::p2::{InputStream, Pollable, StreamError, StreamResult};
 pub(super) const MAX_READ_BYTES: usize = 64 * 1024;
 /// The maximum read ahead. A guest may have as many streams as handles, and their buffers are the
 /// host's memory.
-const AHEAD_BYTES: usize = 4 * 1024;
+pub(super) const AHEAD_BYTES: usize = 4 * 1024;
 
 /// A stream that reads a file from a given position.
 pub(super) struct FileReader {
@@ -23,6 +24,8 @@ pub(super) struct FileReader {
     state: ReadState,
     background: Background,
     boundary: Boundary,
+    /// The stream's memory.
+    _held: Option<Charge>,
 }
 
 enum ReadState {
@@ -34,8 +37,14 @@ enum ReadState {
 }
 
 impl FileReader {
-    pub(super) fn new(file: Arc<File>, position: u64, background: Background, boundary: Boundary) -> Self {
-        Self { file, position, state: ReadState::Idle, background, boundary }
+    pub(super) fn new(
+        file: Arc<File>,
+        position: u64,
+        background: Background,
+        boundary: Boundary,
+        held: Option<Charge>,
+    ) -> Self {
+        Self { file, position, state: ReadState::Idle, background, boundary, _held: held }
     }
 
     fn start(&mut self, bytes: usize) {
@@ -135,7 +144,7 @@ mod tests {
         std::fs::write(&path, content).unwrap();
         let limits = Limits { boundary_bytes, ..Limits::default() };
         let boundary = Boundary::new(&limits, Arc::default());
-        FileReader::new(Arc::new(File::open(path).unwrap()), 0, Background::new(), boundary)
+        FileReader::new(Arc::new(File::open(path).unwrap()), 0, Background::new(), boundary, None)
     }
 
     #[tokio::test]

@@ -1,5 +1,6 @@
 //! Writing to files. The cost of a write is taken from the quota before anything is written.
 
+use crate::admission::Charge;
 use crate::instance::files::background::{Background, BackgroundJob};
 use crate::instance::files::quota::{Room, cost};
 use bytes::Bytes;
@@ -13,7 +14,7 @@ use wasmtime_wasi::p2::{OutputStream, Pollable, StreamError, StreamResult};
 
 /// The maximum that a stream accepts at once. A guest may have as many streams as handles, and
 /// their unwritten data is the host's memory.
-const CHUNK_BYTES: usize = 4 * 1024;
+pub(super) const CHUNK_BYTES: usize = 4 * 1024;
 
 /// The position of a write.
 #[derive(Debug, Clone, Copy)]
@@ -105,6 +106,8 @@ pub(super) struct FileWriter {
     at: WritePosition,
     state: WriteState,
     background: Background,
+    /// The stream's memory.
+    _held: Option<Charge>,
 }
 
 enum WriteState {
@@ -115,8 +118,13 @@ enum WriteState {
 }
 
 impl FileWriter {
-    pub(super) fn new(target: Target, at: WritePosition, background: Background) -> Self {
-        Self { target, at, state: WriteState::Idle, background }
+    pub(super) fn new(
+        target: Target,
+        at: WritePosition,
+        background: Background,
+        held: Option<Charge>,
+    ) -> Self {
+        Self { target, at, state: WriteState::Idle, background, _held: held }
     }
 
     fn start(&mut self, bytes: Bytes) {
@@ -209,7 +217,7 @@ mod tests {
     fn writer() -> (tempfile::NamedTempFile, FileWriter) {
         let file = tempfile::NamedTempFile::new().unwrap();
         let target = Target { file: Arc::new(file.reopen().unwrap()), room: None };
-        (file, FileWriter::new(target, WritePosition::Byte(0), Background::new()))
+        (file, FileWriter::new(target, WritePosition::Byte(0), Background::new(), None))
     }
 
     #[tokio::test]

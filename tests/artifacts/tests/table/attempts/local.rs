@@ -236,6 +236,14 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
         test: "z22_a_tools_words_do_not_look_like_the_hosts",
     },
     Attempt {
+        party: "tool with files",
+        does: "Opens 3,000 streams to one file, each with a buffer in the host's memory.",
+        outcome: "out_of_memory",
+        limit: "`memory_bytes` and `host_memory_bytes`",
+        file: "host/sandbox/tests/writing.rs",
+        test: "z5_streams_and_writes_of_files_are_charged_to_the_call",
+    },
+    Attempt {
         party: "component",
         does: "Asks with 50 marks stacked on a letter, to cover the host's words in the browser.",
         outcome: "4 of them are kept, and nothing is drawn outside of the box of its words.",
