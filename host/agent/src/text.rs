@@ -162,7 +162,10 @@ mod tests {
     #[test]
     fn z22_few_marks_stay_on_a_character() {
         let marks = |count| "\u{30d}".repeat(count);
-        assert_eq!(clean(&format!("a{}b{}", marks(50), marks(2)), 200), format!("a{}b{}", marks(4), marks(2)));
+        assert_eq!(
+            clean(&format!("a{}b{}", marks(50), marks(2)), 200),
+            format!("a{}b{}", marks(4), marks(2))
+        );
         assert_eq!(clean(&format!("a{0}\u{200b}{0}", marks(4)), 200), format!("a{}", marks(4)));
         let text = serde_json::json!(marks(6)).to_string();
         assert_eq!(escaped_json(text), format!("\"{}\\u030d\\u030d\"", marks(4)));

@@ -218,7 +218,7 @@ impl ToolCallSession<'_> {
             question.tool_name,
             asks(question),
             action(question),
-            marked(&question.ticket.message)
+            marked(&question.ticket.message, usize::MAX)
         );
         if let Some(client) = self.client {
             let url = client.decide_url.to_string();

@@ -107,7 +107,7 @@ fn nothing() -> FormEntry {
 /// Returns the question as text. The host's own lines are plain; all others are marked.
 pub(super) fn message(suspended: &SuspendedCall) -> String {
     let mut message = format!("Tollgate: {} ({}):", asks(suspended), action(suspended));
-    for section in sections(suspended) {
+    for section in sections(suspended, usize::MAX) {
         match section.label {
             "message" => message.push_str(&format!("\n{}", section.text)),
             // The form itself is the schema of the answer.

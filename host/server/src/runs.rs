@@ -12,7 +12,6 @@ use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;
 use tollgate::run::RunEnd;
 use tollgate::store::RunSummary;
-use tollgate::tools::Reservation;
 use tollgate_agent::context::client_thread_id;
 use tollgate_agent::run::event::SuspendedCall;
 use tollgate_agent::run::{Event, RunStatus, RunUsage, StoredEvent, Task};
@@ -217,8 +216,8 @@ pub struct QuestionDocument {
 pub(crate) struct FoldedRun {
     end: RunEnd,
     found: RecordDetails,
-    /// The memory of a large record, and a place among those that are read at a time.
-    _memory: Option<(Reservation, Option<OwnedSemaphorePermit>)>,
+    /// The place of a large record among those that are in memory at a time.
+    _place: Option<OwnedSemaphorePermit>,
 }
 
 /// The parts of a record that the state of a run does not keep.
@@ -242,17 +241,20 @@ impl RecordDetails {
     }
 }
 
-/// Reads a run's record. A large one takes memory until the result is dropped; do not call it with a
-/// place of [`Load::whole_record`](crate::load::Load::whole_record).
+/// The size of a record that is read without a place, in bytes.
+const SMALL_RECORD_BYTES: u64 = 256 * 1024;
+
+/// Reads a run's record. A large one waits for a place of
+/// [`Load::whole_record`](crate::load::Load::whole_record) and keeps it until the result is dropped, so the
+/// caller must have none.
 pub(crate) async fn folded(state: &ServerState, run_id: &str) -> Result<FoldedRun, Problem> {
-    let memory = match state.host.room_for_record(run_id).await? {
-        // Parsed arguments may take more memory than is reserved, so few records are read at a time.
-        Some(reserved) => Some((reserved, state.load.whole_record().await)),
-        None => None,
+    let place = match state.store().record_bytes(run_id).await? > SMALL_RECORD_BYTES {
+        true => state.load.whole_record().await,
+        false => None,
     };
     let mut found = RecordDetails::default();
     let (_, end) = state.host.run_and_end(run_id, |stored| found.visit(stored)).await?;
-    Ok(FoldedRun { end, found, _memory: memory })
+    Ok(FoldedRun { end, found, _place: place })
 }
 
 /// Returns a run as the principal sees it.
@@ -300,7 +302,7 @@ pub(crate) fn ended_call(
         owner: None,
     };
     let visible = VisibleRun { run_id: summary.run_id.clone(), spec: Arc::clone(spec), is_own: true };
-    let folded = FoldedRun { end, found, _memory: None };
+    let folded = FoldedRun { end, found, _place: None };
     Some(described(state, principal, &visible, summary, &folded))
 }
 

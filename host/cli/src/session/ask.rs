@@ -244,7 +244,9 @@ mod tests {
             serde_json::from_value(asked).unwrap()
         };
         let few = asked(json!({"path": "notes", "lines": vec![0; 300]}));
-        assert!(question(&few, true, 80).is_some_and(|shown| shown.contains("| ") && shown.contains("notes")));
+        assert!(
+            question(&few, true, 80).is_some_and(|shown| shown.contains("| ") && shown.contains("notes"))
+        );
         assert_eq!(question(&few, true, MIN_COLUMNS - 1), None, "each row has room for its mark");
         let many = asked(json!({"path": "notes", "lines": vec![0; MAX_QUESTION_LINES]}));
         assert_eq!(question(&many, true, 80), None);

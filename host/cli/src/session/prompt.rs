@@ -87,8 +87,8 @@ impl Form {
                 None => Shape::One(input(schema)),
             },
         };
-        let text = schema
-            .map(|schema| marked(&serde_json::to_string_pretty(schema).unwrap_or_default(), columns));
+        let text =
+            schema.map(|schema| marked(&serde_json::to_string_pretty(schema).unwrap_or_default(), columns));
         Self { shape, schema: text, entered: Map::new(), at: 0, columns }
     }
 

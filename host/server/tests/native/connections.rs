@@ -180,23 +180,6 @@ async fn h2_pages_of_events_and_messages_end_by_their_bytes() {
     assert!(pages > 2, "{pages} pages");
 }
 
-/// A run with a large record is shown only within the memory of the host, a small one always.
-#[tokio::test(flavor = "multi_thread")]
-async fn z3_a_run_is_shown_only_if_there_is_memory_for_what_its_record_keeps() {
-    let server = TestServer::start().await;
-    let key = server.key("ada", &[Use]);
-    let large = large_run(&server, &key, 2).await;
-    let small = server.run(&key, "Hello").await["run_id"].as_str().unwrap().to_owned();
-    let get = async |id: &str| server.get(&key, &format!("/api/v1/runs/{id}")).await;
-    let budget = server.state.host.memory_budget().clone();
-    let held = budget.try_reserve(budget.total_bytes() - budget.reserved_bytes()).unwrap();
-    let (status, problem) = get(&large).await;
-    assert_eq!((status, &problem["code"]), (StatusCode::SERVICE_UNAVAILABLE, &json!("overloaded")));
-    assert_eq!(get(&small).await.0, StatusCode::OK);
-    drop(held);
-    assert_eq!(get(&large).await.0, StatusCode::OK);
-}
-
 /// Questions about calls with large arguments are spread over several pages.
 #[tokio::test(flavor = "multi_thread")]
 async fn z3_a_page_of_questions_ends_by_its_bytes() {

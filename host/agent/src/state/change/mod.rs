@@ -149,7 +149,9 @@ impl<'a> MutationJoiner<'a> {
                     }
                     let update = match definition.reducer.folds() {
                         true => KeyUpdate::unfolded(definition, Arc::new(mutation.update.clone())),
-                        false => KeyUpdate::set(definition, Arc::new(mutation.update.clone()), Arc::clone(&value)),
+                        false => {
+                            KeyUpdate::set(definition, Arc::new(mutation.update.clone()), Arc::clone(&value))
+                        }
                     };
                     values.insert(Arc::clone(&definition.name), value);
                     (update, bytes)

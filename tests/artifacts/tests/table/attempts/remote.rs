@@ -253,14 +253,6 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         party: "HTTP client",
-        does: "Asks for the state of a run that has a large record, on many connections.",
-        outcome: "503 overloaded, before the record is read; 4 are read at a time",
-        limit: "`memory_budget_bytes`",
-        file: "host/server/tests/native/connections.rs",
-        test: "z3_a_run_is_shown_only_if_there_is_memory_for_what_its_record_keeps",
-    },
-    Attempt {
-        party: "HTTP client",
         does: "Lists A2A tasks that have long answers, on many connections.",
         outcome: "The page ends early, and 4 lists are read at a time.",
         limit: "1 MiB",
