@@ -19,6 +19,7 @@ const AGENT_MAY_USE: &[&str] = &[
     "regex",
     "regex-automata",
     "sha2",
+    "unicode-general-category",
 ];
 
 /// The crates that may use the engine.

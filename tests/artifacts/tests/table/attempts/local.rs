@@ -261,7 +261,7 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         party: "model",
-        does: "Proposes a call with so many short lines of arguments that those which matter scroll away from the question.",
+        does: "Proposes a call with thousands of short lines of arguments, which scroll those that matter away from the question.",
         outcome: "It is not asked on a terminal; the command that shows it whole is.",
         limit: "400 lines",
         file: "host/cli/src/session/ask.rs",
