@@ -17,10 +17,10 @@ const SMALL_BYTES: u64 = 256 * 1024;
 /// The answers of one run may use one part in this many of the memory budget. The conversation of a thread
 /// can be read again up to that size.
 const ANSWERS_PART: u64 = 8;
-/// How long a run waits for memory for its answers.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a run that holds memory waits for more.
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 /// The pause before it looks again.
-const PAUSE: Duration = Duration::from_millis(50);
+pub(super) const PAUSE: Duration = Duration::from_millis(50);
 
 /// The copies of a reply in memory: in the run, and in the record that is being stored.
 const COPIES: u64 = 2;

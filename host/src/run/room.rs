@@ -1,8 +1,9 @@
 //! Memory for arguments, reserved before they are parsed, and for the copies of a large state.
 
-use super::conversation_memory::grow;
+use super::conversation_memory::{PATIENCE, PAUSE, grow};
 use super::driver::Driver;
 use std::sync::Arc;
+use tokio::time::Instant;
 use tokio::time::error::Elapsed;
 use tollgate_agent::code::Code;
 use tollgate_agent::json;
@@ -86,8 +87,9 @@ impl Driver {
     }
 
     /// Reserves memory for a large state, and more as it grows, until the run rests. A direct call is
-    /// refused at its start if there is none; others wait, and end if they are cancelled or their time is
-    /// up.
+    /// refused at its start if there is none. Others wait, and end if they are cancelled or their time is
+    /// up. A run that holds memory does not queue for more, because such runs would wait for each other: it
+    /// looks again for a while, and then its model's reply fails.
     async fn with_room_for_state(&mut self, input: Input) -> Input {
         let state_bytes = self.run.state().bytes();
         if state_bytes <= SMALL_STATE_BYTES {
@@ -105,14 +107,32 @@ impl Driver {
             let fault = no_memory("the state of its thread", tool_name, budget);
             return Input::StartRefused(Arc::clone(spec), fault);
         }
-        // Without the memory, the run ends by itself: its next step sees the cancellation or the time.
-        if let Some(more) = self.reserved(bytes - held).await.unwrap_or_default() {
-            match &mut self.state_memory {
-                Some(held) => held.absorb(more),
-                None => self.state_memory = Some(more),
+        if held == 0 {
+            // Without the memory, the run ends by itself: its next step sees the cancellation or the time.
+            self.state_memory = self.reserved(bytes).await.unwrap_or_default();
+            return input;
+        }
+        let patience = Instant::now() + PATIENCE;
+        let until = self.deadline.map_or(patience, |at| at.min(patience));
+        while !grow(&mut self.state_memory, &self.parts.services.memory_budget, bytes) {
+            if Instant::now() >= until || self.parts.cancel.is_cancelled() {
+                return self.without_room_for_state(input, bytes);
             }
+            tokio::time::sleep(PAUSE).await;
         }
         input
+    }
+
+    /// Returns the input, or the failure of a model's reply, whose calls would change the state further.
+    fn without_room_for_state(&self, input: Input, bytes: u64) -> Input {
+        let Input::Replied { ask, .. } = input else { return input };
+        let budget = &self.parts.services.memory_budget;
+        let (total_bytes, place) = (budget.total_bytes(), budget.limit_place());
+        let error = format!(
+            "overloaded: the host has no memory for the state of the thread, which takes {bytes} bytes; the limit is \
+             memory_budget_bytes = {total_bytes}, of all runs and calls together, which an operator can raise{place}"
+        );
+        Input::ModelFailed { ask, error }
     }
 }
 

@@ -191,8 +191,9 @@ impl Tasks<'_> {
         }
         tasks.sort_by_key(|run| std::cmp::Reverse(run.updated_at_ms));
         let (total, mut page, mut bytes) = (tasks.len(), Vec::new(), 0);
-        let _place = self.state.load.whole_record().await;
         for run in tasks.iter().skip(list.skipped).take(list.page_size) {
+            // Others read a record in between.
+            let _place = self.state.load.whole_record().await;
             let run = self.find(&run.run_id).await?;
             let history = list.history_length.or(Some(0));
             let task = TaskView::of(&run, self.decide_url).task(history, list.has_artifacts);

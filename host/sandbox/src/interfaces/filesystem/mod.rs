@@ -10,11 +10,12 @@ mod moving;
 mod reader;
 mod writer;
 
-use crate::charge::{leave, text};
+use crate::charge::{charge, leave, text};
 use crate::grants::Power;
 use crate::instance::files::Files;
 use crate::instance::files::quota::{ENTRY_BYTES, Room};
 use crate::instance::{GuestStore, Instance, InstanceCall};
+use crate::meter::Stop;
 use listing::DirectoryListing;
 use wasmtime::component::{Linker, LinkerInstance, Resource, ResourceType, WasmList, WasmStr};
 use wasmtime_wasi::filesystem::{Descriptor, Dir, File, WasiFilesystemCtxView, WasiFilesystemView};
@@ -233,7 +234,11 @@ fn add_writing(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()>
         "[method]descriptor.write",
         |mut store: GuestStore<'_>, (file, bytes, offset): (Resource<Descriptor>, WasmList<u8>, u64)| {
             Box::new(async move {
-                leave(&mut store, bytes.len())?;
+                // `written_bytes` counts what is written, by a stream too.
+                if bytes.len() as u64 > store.data().crossing_bytes() {
+                    return Err(Stop::Crossing.into());
+                }
+                charge(&mut store, bytes.len())?;
                 let held = content::charged(store.data(), bytes.len())?;
                 let bytes = bytes.as_le_slice(&store).to_vec();
                 let written = content::write(store.data_mut(), &file, bytes, held, offset).await;
