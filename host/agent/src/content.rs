@@ -339,6 +339,14 @@ mod tests {
     }
 
     #[test]
+    fn stacked_marks_of_a_language_are_kept() {
+        let word = "\u{5e9}\u{5bc}\u{5c1}\u{5b8}\u{591}\u{5bd}";
+        let uri = format!("file:///{word}");
+        let part = ContentPart::TextFile { uri, mime_type: None, text: word.into() };
+        assert_eq!(part.clone().checked().map_err(|why| why.to_string()), Ok(part));
+    }
+
+    #[test]
     fn texts_are_sanitized_and_described() {
         let link = ContentPart::Link {
             uri: "file:///notes.txt".to_owned(),

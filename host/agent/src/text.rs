@@ -8,8 +8,8 @@ use unicode_general_category::{GeneralCategory, get_general_category};
 const MAX_MARKS: usize = 4;
 
 /// Cuts a text to `max_bytes` at a character boundary and removes control characters (except tab
-/// and newline), terminal escapes, characters that are invisible or change the direction of
-/// writing, and marks after the fourth on one character. A cut is marked.
+/// and newline), terminal escapes, and characters that are invisible or change the direction of
+/// writing. A cut is marked.
 #[must_use]
 pub fn clean(text: &str, max_bytes: usize) -> String {
     cleaned(text, max_bytes).into_owned()
@@ -22,15 +22,27 @@ pub fn cleaned(text: &str, max_bytes: usize) -> Cow<'_, str> {
     if text.len() <= max_bytes && text.bytes().all(|byte| matches!(byte, b'\n' | b'\t' | b' '..=b'~')) {
         return Cow::Borrowed(text);
     }
-    let mut cleaned = String::with_capacity(text.len().min(max_bytes));
-    for (c, _) in judged(text).filter(|(_, is_removed)| !is_removed) {
-        if cleaned.len() + c.len_utf8() > max_bytes {
-            cut(&mut cleaned, max_bytes);
+    Cow::Owned(gathered(text.chars().filter(|c| !is_unwanted(*c)), max_bytes))
+}
+
+/// Cleans like [`clean`], and removes marks after the fourth on one character, for text that is
+/// displayed among the host's own. Some languages stack more marks, so data is not changed this way.
+#[must_use]
+pub fn shown(text: &str, max_bytes: usize) -> String {
+    gathered(judged(text).filter(|(_, is_removed)| !is_removed).map(|(c, _)| c), max_bytes)
+}
+
+/// Returns these characters as a text, cut to `max_bytes`.
+fn gathered(chars: impl Iterator<Item = char>, max_bytes: usize) -> String {
+    let mut text = String::new();
+    for c in chars {
+        if text.len() + c.len_utf8() > max_bytes {
+            cut(&mut text, max_bytes);
             break;
         }
-        cleaned.push(c);
+        text.push(c);
     }
-    Cow::Owned(cleaned)
+    text
 }
 
 /// Formats a duration for a person: `5.0s`, `1.25s`, and below one second `150ms`.
@@ -44,12 +56,12 @@ pub fn seconds(span: Duration) -> String {
     }
 }
 
-/// Returns an untrusted text as one line: cleaned, with each run of white space replaced by one
+/// Returns an untrusted text as one line: cleaned like [`shown`], with each run of white space replaced by one
 /// space, and cut to `max_bytes`.
 #[must_use]
 pub fn one_line(text: &str, max_bytes: usize) -> String {
     // Do not scan a text that is far too long to its end.
-    let mut line = clean(text, max_bytes.saturating_mul(4));
+    let mut line = shown(text, max_bytes.saturating_mul(4));
     line = line.split_whitespace().collect::<Vec<_>>().join(" ");
     if line.len() > max_bytes {
         cut(&mut line, max_bytes);
@@ -67,7 +79,7 @@ pub fn sentence(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Writes characters of a JSON text that [`clean`] removes as `\u` escapes.
+/// Writes characters of a JSON text that [`shown`] removes as `\u` escapes.
 /// The JSON value stays the same.
 #[must_use]
 pub fn escaped_json(text: String) -> String {
@@ -107,7 +119,7 @@ pub fn quoted(word: &str) -> String {
     }
 }
 
-/// Returns each character with whether it is removed.
+/// Returns each character with whether it is removed from a text that is displayed.
 fn judged(text: &str) -> impl Iterator<Item = (char, bool)> {
     let mut marks = 0;
     text.chars().map(move |c| {
@@ -163,12 +175,23 @@ mod tests {
     fn z22_few_marks_stay_on_a_character() {
         let marks = |count| "\u{30d}".repeat(count);
         assert_eq!(
-            clean(&format!("a{}b{}", marks(50), marks(2)), 200),
+            shown(&format!("a{}b{}", marks(50), marks(2)), 200),
             format!("a{}b{}", marks(4), marks(2))
         );
-        assert_eq!(clean(&format!("a{0}\u{200b}{0}", marks(4)), 200), format!("a{}", marks(4)));
+        assert_eq!(shown(&format!("a{0}\u{200b}{0}", marks(4)), 200), format!("a{}", marks(4)));
+        assert_eq!(one_line(&format!("a{}", marks(5)), 200), format!("a{}", marks(4)));
         let text = serde_json::json!(marks(6)).to_string();
         assert_eq!(escaped_json(text), format!("\"{}\\u030d\\u030d\"", marks(4)));
+    }
+
+    #[test]
+    fn data_keeps_all_marks_of_a_character() {
+        for stacked in
+            [format!("a{}", "\u{30d}".repeat(5)), "\u{5e9}\u{5bc}\u{5c1}\u{5b8}\u{591}\u{5bd}".to_owned()]
+        {
+            assert_eq!(clean(&stacked, 200), stacked);
+            assert_ne!(shown(&stacked, 200), stacked);
+        }
     }
 
     /// Covers the Unicode version of the table of categories.

@@ -9,7 +9,7 @@ mod suspended_call;
 pub use suspended_call::{AnswerSchema, ChildQuestion, SuspendedCall};
 
 use crate::outcome::Ticket;
-use crate::text::{clean, escaped_json};
+use crate::text::{clean, escaped_json, shown};
 use serde_json::Value;
 
 /// The prefix of each line that the host did not write.
@@ -132,7 +132,7 @@ pub fn sections(asked: &SuspendedCall, columns: usize) -> Vec<Section> {
 /// is wider than `columns`, of which at least [`MIN_COLUMNS`] and at most 76 are used.
 #[must_use]
 pub fn marked(text: &str, columns: usize) -> String {
-    let text = clean(text, usize::MAX);
+    let text = shown(text, usize::MAX);
     let lines: Vec<String> = text.split('\n').flat_map(|line| wrapped(line, columns)).collect();
     lines.join("\n")
 }
@@ -200,7 +200,7 @@ fn one_line(text: &str) -> String {
 }
 
 fn one_line_of(text: &str, max_bytes: usize) -> String {
-    clean(text, max_bytes).split_whitespace().collect::<Vec<_>>().join(" ")
+    shown(text, max_bytes).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

@@ -146,9 +146,14 @@ mod tests {
 
     #[test]
     fn nothing_else_is_changed() {
+        const MARKED: &str = "\u{5e9}\u{5bc}\u{5c1}\u{5b8}\u{591}\u{5bd}";
         let schema = json!({
             "type": "object",
-            "properties": {"größe": {"enum": ["klein", "groß", 1, null]}, "emoji": {"const": "🙂"}},
+            "properties": {
+                "größe": {"enum": ["klein", "groß", 1, null]},
+                "emoji": {"const": "🙂"},
+                "vowels": {"const": MARKED},
+            },
             "required": ["größe"],
             "additionalProperties": false,
         });

@@ -1,7 +1,6 @@
 //! A stranger's text as a terminal shows it.
 
 use tollgate_agent::question::MARK;
-use tollgate_agent::text::clean;
 
 /// The maximum number of bytes of a stranger's text shown in one place.
 const MAX_SHOWN_BYTES: usize = 64 * 1024;
@@ -14,7 +13,7 @@ pub(crate) fn shown_marked(text: &str) -> String {
 
 /// Returns a stranger's text cleaned for display: no escapes, nothing invisible.
 pub(crate) fn shown(text: &str) -> String {
-    clean(text, MAX_SHOWN_BYTES)
+    tollgate_agent::text::shown(text, MAX_SHOWN_BYTES)
 }
 
 /// Returns a stranger's text on one line of at most `max_chars` characters.

@@ -65,7 +65,7 @@ mod tests {
         for box_of_words in ["blockquote,", "pre,", ".values dd,", ".text,"] {
             assert!(rule.contains(box_of_words), "{box_of_words} {rule}");
         }
-        let cleaned = tollgate_agent::text::clean(&format!("a{}", "\u{30d}".repeat(50)), 1_000);
-        assert_eq!(cleaned, format!("a{}", "\u{30d}".repeat(4)));
+        let shown = crate::console::text::lines(&format!("a{}", "\u{30d}".repeat(50)), 1_000);
+        assert_eq!(shown.into_string(), format!("a{}", "\u{30d}".repeat(4)));
     }
 }

@@ -151,7 +151,7 @@ impl LiveStream {
     }
 
     async fn text(&self, text: &str) -> Option<()> {
-        let data = serde_json::json!({"id": LIVE_TEXT, "text": tollgate_agent::text::clean(text, 64 * 1024)});
+        let data = serde_json::json!({"id": LIVE_TEXT, "text": tollgate_agent::text::shown(text, 64 * 1024)});
         self.sender.send(Event::default().event("text").data(data.to_string())).await.ok()
     }
 

@@ -5,7 +5,7 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 use maud::{Markup, PreEscaped, html};
 use serde_json::Value;
-use tollgate_agent::text::{clean, escaped_json};
+use tollgate_agent::text::{escaped_json, shown};
 
 pub(super) use tollgate_agent::text::one_line;
 
@@ -25,7 +25,7 @@ pub(super) fn body(text: &str) -> Markup {
 
 /// Returns a cleaned text of several lines, cut to `max_bytes`.
 pub(super) fn lines(text: &str, max_bytes: usize) -> Markup {
-    body(&clean(text, max_bytes))
+    body(&shown(text, max_bytes))
 }
 
 /// Returns a cleaned text on one line, cut to `max_bytes`.
@@ -35,7 +35,7 @@ pub(super) fn line(text: &str, max_bytes: usize) -> Markup {
 
 /// Returns text exactly: characters that are not visible are written as JSON escapes.
 pub(super) fn exact(text: &str) -> Markup {
-    let is_visible = tollgate_agent::text::cleaned(text, usize::MAX) == text;
+    let is_visible = shown(text, usize::MAX) == text;
     if is_visible { body(text) } else { body(&escaped_json(Value::from(text).to_string())) }
 }
 
