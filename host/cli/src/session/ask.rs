@@ -22,13 +22,17 @@ use uuid::Uuid;
 /// The longest question that a terminal shows, in bytes. A longer one is not asked there.
 const MAX_QUESTION_BYTES: usize = 256 * 1024;
 /// The maximum number of lines of such a question: a terminal forgets what has scrolled far away.
-const MAX_QUESTION_LINES: usize = 400;
+const MAX_QUESTION_LINES: usize = 1_000;
 
 /// Returns the question with everything that the host knows about it: who asks, about what, and
 /// which answers fit. The host's lines are bare; all others are marked. The schema of an answer that
 /// is not typed as JSON is left out on a terminal, where `?` shows it, and that of the permission rules
-/// everywhere. `None` if it is too long to be shown whole, or the terminal too narrow for marked lines.
-fn question(suspended: &SuspendedCall, is_asked_now: bool, columns: usize) -> Option<String> {
+/// everywhere. `columns` is the width of the terminal, `None` if it is not for a terminal: its lines
+/// then have at most 76 columns, and any number of lines fits. Returns `None` if it is too long to be
+/// shown whole, or the terminal too narrow for marked lines.
+fn question(suspended: &SuspendedCall, is_asked_now: bool, columns: Option<usize>) -> Option<String> {
+    let max_lines = columns.map_or(usize::MAX, |_| MAX_QUESTION_LINES);
+    let columns = columns.unwrap_or(usize::MAX);
     if columns < MIN_COLUMNS {
         return None;
     }
@@ -48,23 +52,32 @@ fn question(suspended: &SuspendedCall, is_asked_now: bool, columns: usize) -> Op
         lines.push(text);
     }
     let question = lines.join("\n");
-    let is_short = question.len() <= MAX_QUESTION_BYTES && question.lines().count() <= MAX_QUESTION_LINES;
+    let is_short = question.len() <= MAX_QUESTION_BYTES && question.lines().count() <= max_lines;
     is_short.then_some(question)
 }
 
-/// Returns the question, or how to see it if it cannot be shown whole.
-pub(crate) fn question_or_way(run_id: &str, suspended: &SuspendedCall) -> String {
-    question(suspended, false, terminal_width()).unwrap_or_else(|| {
-        format!(
-            "{WAITS}{} ({}), call {}.{WAITS:#} The question cannot be shown whole here (at most \
-             {MAX_QUESTION_BYTES} bytes and {MAX_QUESTION_LINES} lines, on at least {MIN_COLUMNS} columns). \
-             Read it whole: {} show {run_id} --json",
-            asks(suspended),
-            action(suspended),
-            shown_line(&suspended.call_id, 64),
-            program()
-        )
-    })
+/// Returns the question, or how to see and answer it if it cannot be shown whole. A question of any
+/// number of lines is shown if it is not for a terminal.
+pub(crate) fn question_or_way(run_id: &str, suspended: &SuspendedCall, is_for_terminal: bool) -> String {
+    let columns = is_for_terminal.then(terminal_width);
+    question(suspended, false, columns).unwrap_or_else(|| way(run_id, suspended))
+}
+
+/// Returns how to see and answer a question that cannot be shown whole.
+fn way(run_id: &str, suspended: &SuspendedCall) -> String {
+    format!(
+        "read the question whole: {} show {run_id} --json\n\
+         answer it: {} --resume {} --code CODE\n\
+         {WAITS}{} ({}), call {}.{WAITS:#} The question cannot be shown whole here (at most \
+         {MAX_QUESTION_BYTES} bytes and, on a terminal, {MAX_QUESTION_LINES} lines of at least {MIN_COLUMNS} \
+         columns).",
+        program(),
+        decide(run_id, suspended),
+        example_answer(suspended),
+        asks(suspended),
+        action(suspended),
+        shown_line(&suspended.call_id, 64),
+    )
 }
 
 /// Prints each open question with the commands that answer it. Of the question that was just shown on
@@ -72,7 +85,8 @@ pub(crate) fn question_or_way(run_id: &str, suspended: &SuspendedCall) -> String
 pub(crate) fn say_how_to_decide(end: &RunEnd, shown: Option<&str>, output: &Output) {
     for suspended in &end.waiting {
         if shown != Some(suspended.suspension_id.as_str()) {
-            output.say(&question_or_way(&end.run_id, suspended));
+            let is_for_terminal = std::io::stderr().is_terminal();
+            output.say(&question_or_way(&end.run_id, suspended, is_for_terminal));
         }
         output.say(&how_to_decide(&end.run_id, suspended));
     }
@@ -81,14 +95,18 @@ pub(crate) fn say_how_to_decide(end: &RunEnd, shown: Option<&str>, output: &Outp
 /// Returns the commands that answer a question. They contain no code: the reader may be a model, and
 /// a person reads the code on a terminal.
 pub(crate) fn how_to_decide(run_id: &str, suspended: &SuspendedCall) -> String {
-    let run = short_id(run_id);
-    let decide = format!("{} decide {run} {}", program(), typed(&suspended.call_id));
+    let decide = decide(run_id, suspended);
     format!(
         "answer it: {decide}   or end it: {decide} --cancel\n\
          {DIM}without a terminal: {decide} --resume {} --code CODE; `{} runs` shows the code on a terminal{DIM:#}",
         example_answer(suspended),
         program()
     )
+}
+
+/// Returns the beginning of the command that answers a question.
+fn decide(run_id: &str, suspended: &SuspendedCall) -> String {
+    format!("{} decide {} {}", program(), short_id(run_id), typed(&suspended.call_id))
 }
 
 /// Returns a value for `--resume` that permits the call, or a placeholder if it depends on a schema.
@@ -132,7 +150,9 @@ pub(crate) async fn ask(
     output: &Output,
 ) -> Result<QuestionOutcome, Failure> {
     let columns = terminal_width();
-    let Some(question) = question(suspended, true, columns) else { return Ok(QuestionOutcome::NotShown) };
+    let Some(question) = question(suspended, true, Some(columns)) else {
+        return Ok(QuestionOutcome::NotShown);
+    };
     output.say(&question);
     let mut form = Form::new(suspended, columns);
     let elsewhere = decided_elsewhere(&**host.store(), run, &suspended.suspension_id);
@@ -243,13 +263,17 @@ mod tests {
             let asked = json!({"call_id": "c", "suspension_id": "s", "tool_name": "t", "ticket": ticket});
             serde_json::from_value(asked).unwrap()
         };
-        let few = asked(json!({"path": "notes", "lines": vec![0; 300]}));
-        assert!(
-            question(&few, true, 80).is_some_and(|shown| shown.contains("| ") && shown.contains("notes"))
-        );
-        assert_eq!(question(&few, true, MIN_COLUMNS - 1), None, "each row has room for its mark");
+        let few = asked(json!({"path": "notes", "text": "word ".repeat(6_000)}));
+        let shown = question(&few, true, Some(80)).unwrap();
+        assert!(shown.contains("| ") && shown.contains("notes"), "{shown}");
+        assert_eq!(question(&few, true, Some(MIN_COLUMNS - 1)), None, "each row has room for its mark");
         let many = asked(json!({"path": "notes", "lines": vec![0; MAX_QUESTION_LINES]}));
-        assert_eq!(question(&many, true, 80), None);
-        assert!(question_or_way("r", &many).contains("show r --json"));
+        assert_eq!(question(&many, true, Some(80)), None);
+        let way = question_or_way("r", &many, true);
+        let commands: Vec<_> = way.lines().take(2).collect();
+        assert!(commands[0].ends_with("show r --json"), "{way}");
+        assert!(commands[1].contains("decide r c --resume") && commands[1].ends_with("--code CODE"), "{way}");
+        let whole = question_or_way("r", &many, false);
+        assert!(whole.lines().count() > MAX_QUESTION_LINES && whole.contains("notes"), "{whole}");
     }
 }

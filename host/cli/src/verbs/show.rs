@@ -11,6 +11,7 @@ use crate::terminal::text::shown_line;
 use crate::terminal::{Exit, Failure, Output, program, quantity};
 use crate::verbs::runs::{local_time, status_with_code};
 use clap::Args;
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tollgate::store::{Record, RunSummary, short_id};
@@ -106,8 +107,9 @@ async fn say_what_is_open(run: &RunSummary, events: &[Arc<StoredEvent>], globals
     if ["waiting", "interrupted"].contains(&run.shown_status()) {
         let questions = waiting(events);
         let codes = if questions.is_empty() { None } else { Codes::shown(globals, output).await };
+        let is_for_terminal = std::io::stdout().is_terminal();
         for suspended in questions {
-            output.line(&format!("\n{}", question_or_way(&run.run_id, &suspended)));
+            output.line(&format!("\n{}", question_or_way(&run.run_id, &suspended, is_for_terminal)));
             output.line(&how_to_decide(&run.run_id, &suspended));
             if let Some(codes) = &codes {
                 let code = codes.of(&run.run_id, &suspended.suspension_id);

@@ -262,8 +262,8 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     Attempt {
         party: "model",
         does: "Proposes a call with thousands of short lines of arguments, which scroll those that matter away from the question.",
-        outcome: "It is not asked on a terminal; the command that shows it whole is.",
-        limit: "400 lines",
+        outcome: "It is not asked on a terminal, which shows the commands that print it whole and answer it.",
+        limit: "1,000 lines",
         file: "host/cli/src/session/ask.rs",
         test: "z22_a_question_of_many_lines_is_not_asked_on_a_terminal",
     },
