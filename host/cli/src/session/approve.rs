@@ -19,7 +19,7 @@ use tollgate::store::{AuditRecord, AuditStore};
 use tollgate::tools::LoadedTools;
 use tollgate::tools::directory::PendingComponent;
 use tollgate_agent::egress::HttpPattern;
-use tollgate_agent::question::continued;
+use tollgate_agent::question::{MIN_COLUMNS, continued};
 use tollgate_agent::surface::Surface;
 use tollgate_agent::text::quoted;
 
@@ -92,8 +92,8 @@ pub(crate) fn subject_in(loaded: &LoadedTools, id: &str, file: &Path) -> Result<
     })
 }
 
-/// Asks about every undecided component if a person is there to answer. Returns whether anything
-/// changed.
+/// Asks about every undecided component if a person is there to answer, on a terminal with room for
+/// marked lines. Returns whether anything changed.
 pub(crate) async fn ask_all(
     loaded: &LoadedTools,
     config: &Config,
@@ -102,6 +102,14 @@ pub(crate) async fn ask_all(
 ) -> Result<bool, Failure> {
     let open: Vec<_> = subjects(loaded).into_iter().filter(|subject| subject.stands.open).collect();
     if open.is_empty() || !can_ask(output) {
+        return Ok(false);
+    }
+    let columns = terminal_width();
+    if columns < MIN_COLUMNS {
+        output.warn(&format!(
+            "components wait for approval, but the terminal has {columns} columns; make it at least \
+             {MIN_COLUMNS} wide to be asked"
+        ));
         return Ok(false);
     }
     // No decision without a record: open the store first.
@@ -113,7 +121,7 @@ pub(crate) async fn ask_all(
             output.say(question);
             read_line()
         };
-        if let Some(decided) = decide(&subject, config, &mut approvals, &mut answer)? {
+        if let Some(decided) = decide(&subject, config, &mut approvals, columns, &mut answer)? {
             settle(&*store, subject.about(), decided.noted, decided.changes).await?;
             changed = true;
         }
@@ -127,17 +135,21 @@ struct PersonDecision {
     changes: Changes,
 }
 
-/// Shows the requests of one component and prepares the person's decision; `None` if nothing was
-/// decided.
+/// Shows the requests of one component on a terminal of `columns` and prepares the person's decision;
+/// `None` if nothing was decided, or the terminal is too narrow for marked lines.
 fn decide(
     subject: &Subject,
     config: &Config,
     approvals: &mut Approvals,
+    columns: usize,
     answer: &mut dyn FnMut(&str) -> Result<String, Failure>,
 ) -> Result<Option<PersonDecision>, Failure> {
+    if columns < MIN_COLUMNS {
+        return Ok(None);
+    }
     let question = format!(
         "{}\ngrant this? [y]es, [c]hoose one by one, [n]o for good, or nothing for later:",
-        subject.question()
+        subject.question(columns)
     );
     let typed = answer(&question)?.to_ascii_lowercase();
     let decision = match typed.as_str() {
@@ -391,8 +403,7 @@ impl Subject {
     }
 
     /// Returns the question, with the requests last, next to where the answer is typed.
-    fn question(&self) -> String {
-        let columns = terminal_width();
+    fn question(&self, columns: usize) -> String {
         let mut lines = vec![format!("{WAITS}the component {}{WAITS:#} describes its tools", self.id)];
         lines.extend(self.surface.tools.iter().map(|tool| {
             let mark = mark("new words: ", self.reworded.contains(&tool.name));

@@ -36,6 +36,11 @@ struct Outcome {
 
 /// Decides about each subject with the next of these answers.
 fn decided(subjects: &[Subject], answers: &[&str]) -> Outcome {
+    decided_on(80, subjects, answers)
+}
+
+/// Decides like [`decided`], on a terminal of this width.
+fn decided_on(columns: usize, subjects: &[Subject], answers: &[&str]) -> Outcome {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("tollgate.toml");
     std::fs::write(&path, "# ours\n").unwrap();
@@ -51,7 +56,7 @@ fn decided(subjects: &[Subject], answers: &[&str]) -> Outcome {
     };
     let mut noted = Vec::new();
     for subject in subjects {
-        let decided = decide(subject, &config, &mut approvals, &mut answer).unwrap();
+        let decided = decide(subject, &config, &mut approvals, columns, &mut answer).unwrap();
         if let Some(decided) = decided {
             noted.extend(decided.noted);
             decided.changes.commit().unwrap();
@@ -91,6 +96,14 @@ fn a_question_shows_tools_cleaned_and_cut_and_what_they_need_of_others() {
     assert!(plain.contains("  - the power `delegates`"), "{plain}");
     assert!(plain.contains("  - new: send HTTP requests: https://a.test/"), "{plain}");
     assert!(question.len() < 2_000 && !question.contains("\u{1b}[2J"), "{question:?}");
+}
+
+#[test]
+fn nobody_is_asked_on_a_terminal_too_narrow_for_marked_lines() {
+    let Outcome { questions, config, approvals, .. } =
+        decided_on(MIN_COLUMNS - 1, &[subject()], &["y", "DOCS"]);
+    assert!(questions.is_empty() && config.grants.is_empty() && approvals.of("fetch").is_none());
+    assert_eq!(decided_on(MIN_COLUMNS, &[subject()], &["n"]).questions.len(), 1);
 }
 
 #[test]
