@@ -252,6 +252,11 @@ impl AccessDatabase {
             (principal, Some(credential.id.clone()), credential.ends_at_ms)
         } else {
             let digest = secret::code_digest(typed);
+            // A wrong code does not wait for writes.
+            self.check()?;
+            if !self.reader().has_code(&digest).map_err(|e| self.failed("read", &e))? {
+                return Ok(None);
+            }
             let used: Option<(String, i64)> = self.write(|connection| {
                 connection
                     .prepare_cached("DELETE FROM codes WHERE digest = ?1 RETURNING principal, expires_at_ms")?
@@ -455,6 +460,10 @@ impl CachedReader {
         let Some(found) = found.map(Arc::new) else { return Ok(None) };
         self.known.insert(*digest, Arc::clone(&found));
         Ok(Some(found))
+    }
+
+    fn has_code(&self, digest: &SecretDigest) -> rusqlite::Result<bool> {
+        self.connection.prepare_cached("SELECT 1 FROM codes WHERE digest = ?1")?.exists([digest])
     }
 
     fn find_key(&self, digest: &SecretDigest) -> rusqlite::Result<Option<Credential>> {

@@ -24,6 +24,19 @@ fn opened(data: &Path) -> AccessDatabase {
 }
 
 #[test]
+fn a_wrong_code_does_not_wait_for_a_writer() {
+    let data = tempfile::tempdir().unwrap();
+    let access = opened(data.path());
+    let code = access.add_code(&Principal::new("ada", [Scope::Use])).unwrap();
+    let writer = Connection::open(data.path().join(FILE)).unwrap();
+    writer.execute_batch("BEGIN IMMEDIATE").unwrap();
+    assert!(access.sign_in("WRONG", None).unwrap().is_none());
+    writer.execute_batch("ROLLBACK").unwrap();
+    assert!(access.sign_in(&code, None).unwrap().is_some());
+    assert!(access.sign_in(&code, None).unwrap().is_none(), "a code works once");
+}
+
+#[test]
 fn codes_and_sessions_end_at_their_limits() {
     let data = tempfile::tempdir().unwrap();
     let access = opened(data.path());

@@ -17,13 +17,15 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use cookie::{Cookie, SameSite};
 use std::time::Duration;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tollgate::store::now_ms;
 
 /// The pause after a wrong code.
 const PAUSE: Duration = Duration::from_millis(500);
 /// The maximum number of codes that are checked at a time; others wait.
 const ATTEMPTS: usize = 8;
+/// How long a sign-in waits for its code to be checked.
+const PLACE_WAIT: Duration = Duration::from_secs(5);
 /// The maximum length of a typed code or key, in bytes.
 const MAX_CODE_BYTES: usize = 200;
 /// The maximum length of a body, in bytes.
@@ -143,7 +145,7 @@ async fn begin_session(
     code: String,
     user_agent: Option<String>,
 ) -> Result<HeaderValue, Problem> {
-    let place = PLACES.acquire().await;
+    let place = place(&PLACES).await?;
     let shared = Shared::clone(state);
     let began = tokio::task::spawn_blocking(move || {
         // Released before the pause after a wrong code, so that guesses do not keep others waiting.
@@ -172,6 +174,14 @@ async fn begin_session(
     }
     access_audit::signed_in(state, &name, &id).await;
     session_cookie(state, cookie, ends_at_ms.saturating_sub(now_ms()) / 1_000)
+}
+
+/// Waits for a place to check a code.
+async fn place(places: &'static Semaphore) -> Result<SemaphorePermit<'static>, Problem> {
+    match tokio::time::timeout(PLACE_WAIT, places.acquire()).await {
+        Ok(Ok(place)) => Ok(place),
+        _ => Err(Problem::too_many("sign-ins are in progress")),
+    }
 }
 
 /// Reads the body of a form. Spaces in a typed code do not count.
@@ -210,4 +220,23 @@ async fn sign_out(
     let cookie = session_cookie(&state, String::new(), 0)?;
     let headers = [(header::SET_COOKIE, cookie), (header::LOCATION, HeaderValue::from_static("/sign-in"))];
     Ok((StatusCode::SEE_OTHER, headers).into_response())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_sign_in_waits_for_a_limited_time() {
+        static ONE: Semaphore = Semaphore::const_new(1);
+        let first = place(&ONE).await.unwrap();
+        assert_eq!(place(&ONE).await.unwrap_err().status, StatusCode::TOO_MANY_REQUESTS);
+        let release = async {
+            tokio::time::sleep(PLACE_WAIT / 2).await;
+            drop(first);
+        };
+        let (second, ()) = tokio::join!(place(&ONE), release);
+        assert!(second.is_ok());
+    }
 }

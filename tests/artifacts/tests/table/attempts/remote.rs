@@ -215,7 +215,7 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
         party: "HTTP client",
         does: "Sends wrong codes on many connections, without a key, so that people cannot sign in.",
         outcome: "Each is answered after a pause, and people sign in meanwhile.",
-        limit: "8 codes checked at a time",
+        limit: "8 codes checked at a time, 5 seconds in the queue",
         file: "host/server/tests/native/access.rs",
         test: "wrong_codes_do_not_keep_a_person_from_signing_in",
     },
