@@ -9,10 +9,11 @@ use super::request_limit::RequestPermit;
 use super::sessions::SessionUse;
 use axum::body::{BodyDataStream, Bytes};
 use futures::Stream;
+use futures::future::BoxFuture;
 use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tollgate_sandbox::{MemoryBudget, Reservation};
@@ -25,6 +26,9 @@ const COME_BACK: Duration = Duration::from_secs(10);
 /// A piece of an answer up to this size is sent without reserving its memory, in bytes: the system
 /// buffers as much for each connection.
 const SMALL_CHUNK_BYTES: usize = 64 * 1024;
+
+/// How long a large piece of an answer waits for memory before its stream breaks.
+const MEMORY_WAIT: Duration = Duration::from_secs(30);
 
 /// The token that cancels a call whose client is gone.
 #[derive(Debug, Clone)]
@@ -130,6 +134,8 @@ pub(super) struct AttendedBody {
     attendance: Option<ResponseGuard>,
     _used: (Option<RequestInProgress>, Option<SessionUse>, Option<Arc<IdInUse>>),
     budget: MemoryBudget,
+    /// A large piece that waits for memory.
+    waiting: Option<BoxFuture<'static, Result<Bytes, axum::Error>>>,
 }
 
 impl AttendedBody {
@@ -140,21 +146,33 @@ impl AttendedBody {
         used: (Option<RequestInProgress>, Option<SessionUse>, Option<Arc<IdInUse>>),
         budget: MemoryBudget,
     ) -> Self {
-        Self { body, attendance, _used: used, budget }
+        Self { body, attendance, _used: used, budget, waiting: None }
     }
 }
 
 impl Stream for AttendedBody {
     type Item = Result<Bytes, axum::Error>;
 
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let polled = Pin::new(&mut self.body).poll_next(cx);
-        if let Poll::Ready(None) = &polled
-            && let Some(attendance) = self.attendance.take()
-        {
-            attendance.done();
-        }
-        polled.map(|next| next.map(|piece| piece.and_then(|bytes| reserved(bytes, &self.budget))))
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = self.get_mut();
+        let waiting = match &mut this.waiting {
+            Some(waiting) => waiting,
+            None => match ready!(Pin::new(&mut this.body).poll_next(cx)) {
+                Some(Ok(bytes)) if bytes.len() > SMALL_CHUNK_BYTES => {
+                    this.waiting.insert(Box::pin(reserved(bytes, this.budget.clone())))
+                }
+                Some(piece) => return Poll::Ready(Some(piece)),
+                None => {
+                    if let Some(attendance) = this.attendance.take() {
+                        attendance.done();
+                    }
+                    return Poll::Ready(None);
+                }
+            },
+        };
+        let piece = ready!(waiting.as_mut().poll(cx));
+        this.waiting = None;
+        Poll::Ready(Some(piece))
     }
 }
 
@@ -171,15 +189,12 @@ impl AsRef<[u8]> for ReservedChunk {
     }
 }
 
-/// Reserves the memory of a piece of an answer if it is large. Without memory the stream breaks; the
-/// client may reconnect for the rest.
-fn reserved(bytes: Bytes, budget: &MemoryBudget) -> Result<Bytes, axum::Error> {
-    if bytes.len() <= SMALL_CHUNK_BYTES {
-        return Ok(bytes);
-    }
-    match budget.try_reserve(bytes.len() as u64) {
-        Some(memory) => Ok(Bytes::from_owner(ReservedChunk { bytes, _memory: memory })),
-        None => Err(axum::Error::new("the host has no memory to keep the answer until it is read")),
+/// Reserves the memory of a large piece of an answer, and waits for it for a limited time. Without
+/// memory the stream breaks; the client may reconnect for the rest.
+async fn reserved(bytes: Bytes, budget: MemoryBudget) -> Result<Bytes, axum::Error> {
+    match tokio::time::timeout(MEMORY_WAIT, budget.reserve(bytes.len() as u64)).await {
+        Ok(memory) => Ok(Bytes::from_owner(ReservedChunk { bytes, _memory: memory })),
+        Err(_) => Err(axum::Error::new("the host has no memory to keep the answer until it is read")),
     }
 }
 
@@ -189,7 +204,7 @@ mod tests {
     use super::*;
     use futures::StreamExt as _;
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn z3_a_large_answer_of_mcp_over_http_is_reserved_until_it_is_written() {
         let budget = MemoryBudget::new(1 << 20);
         let answer = |bytes: usize| {
@@ -200,9 +215,17 @@ mod tests {
         assert_eq!((written.len(), budget.reserved_bytes()), (600 << 10, 600 << 10));
         assert!(answer(600 << 10).next().await.unwrap().is_err(), "there is no memory for another");
         assert!(answer(1 << 10).next().await.unwrap().is_ok());
-        drop(written);
+        let read = async {
+            tokio::time::sleep(MEMORY_WAIT / 2).await;
+            drop(written);
+        };
+        let mut waiting = answer(600 << 10);
+        let (next, ()) = tokio::join!(waiting.next(), read);
+        let next = next.unwrap().unwrap();
+        assert_eq!((next.len(), budget.reserved_bytes()), (600 << 10, 600 << 10));
+        drop(next);
         assert_eq!(budget.reserved_bytes(), 0);
-        assert!(answer(600 << 10).next().await.unwrap().is_ok());
+        assert!(waiting.next().await.is_none());
     }
 
     #[tokio::test(start_paused = true)]

@@ -150,7 +150,7 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     Attempt {
         party: "MCP client",
         does: "Calls tools with large answers over HTTP and reads none of them.",
-        outcome: "The memory of each is reserved until it is written; without memory its stream breaks.",
+        outcome: "The memory of each is reserved until it is written; its stream waits for memory, and breaks without it.",
         limit: "`memory_budget_bytes`",
         file: "host/mcp/src/disconnects.rs",
         test: "z3_a_large_answer_of_mcp_over_http_is_reserved_until_it_is_written",
