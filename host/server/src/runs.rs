@@ -199,7 +199,7 @@ pub struct QuestionDocument {
     pub message: String,
     /// Values to show beside the question.
     #[schema(value_type = Value)]
-    pub parameters: Value,
+    pub parameters: Box<RawValue>,
     /// The JSON Schema of the answer; absent if any answer fits.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
@@ -392,11 +392,11 @@ fn question(run: &VisibleRun, asked: &SuspendedCall, since_ms: u64, may_decide: 
         agent,
         tool,
         gate: asked.gate.as_ref().map(ToString::to_string),
-        // As text: parsed arguments take up to a hundred times as much memory.
+        // As text: parsed values take up to a hundred times as much memory.
         arguments: to_raw_value(arguments).unwrap_or_default(),
         action: ticket.action.clone(),
         message: ticket.message.clone(),
-        parameters: ticket.parameters.clone(),
+        parameters: to_raw_value(&ticket.parameters).unwrap_or_default(),
         response_schema: ticket.response_schema.clone(),
         since_ms,
         may_decide,
