@@ -9,6 +9,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use futures::StreamExt as _;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use std::time::Duration;
+use tollgate_mcp::RequestPermit;
 
 /// The maximum length of a body, in bytes.
 pub const MAX_BODY_BYTES: usize = 4 << 20;
@@ -84,7 +85,7 @@ fn arrived_body(parts: &Parts) -> Bytes {
 /// The body is longer, is cut off or too slow.
 pub(crate) async fn read_short(request: Request, max_bytes: usize) -> Result<Bytes, Problem> {
     let (parts, body) = request.into_parts();
-    read_body(&parts.headers, body, None, max_bytes).await
+    Ok(read_body(&parts.headers, body, None, max_bytes).await?.0)
 }
 
 /// Reads a whole body before its request is handled, within the limits of its principal, and
@@ -101,18 +102,21 @@ pub(crate) async fn read_whole(
     if body.is_end_stream() {
         return Ok((Request::from_parts(parts, body), None));
     }
-    let bytes = read_body(&parts.headers, body, Some(share.clone()), MAX_BODY_BYTES).await?;
-    let memory = share.weigh(&bytes)?;
+    let (bytes, claimed) = read_body(&parts.headers, body, Some(share.clone()), MAX_BODY_BYTES).await?;
+    let memory = share.weigh(&bytes).await?;
+    // Afterwards the parsed request is in the memory of its run.
+    drop(claimed);
     parts.extensions.insert(ArrivedBody(bytes.clone()));
     Ok((Request::from_parts(parts, bytes.into()), memory))
 }
 
+/// Reads a whole body. Returns it with its share of the bytes in flight, if it has a principal.
 async fn read_body(
     headers: &HeaderMap,
     body: Body,
     share: Option<ClientShare>,
     max_bytes: usize,
-) -> Result<Bytes, Problem> {
+) -> Result<(Bytes, Option<RequestPermit>), Problem> {
     let declared = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
     let declared: Option<usize> = declared.and_then(|length| length.parse().ok());
     let too_large = || {
@@ -122,8 +126,7 @@ async fn read_body(
     if declared.is_some_and(|length| length > max_bytes) {
         return Err(too_large());
     }
-    // Held until the body is read; afterwards the parsed request is in the memory of its run.
-    let _claimed = share.map(|share| share.claim_bytes(declared.unwrap_or(max_bytes))).transpose()?;
+    let claimed = share.map(|share| share.claim_bytes(declared.unwrap_or(max_bytes))).transpose()?;
     let (mut chunks, mut bytes) = (body.into_data_stream(), Vec::new());
     let all = async {
         while let Some(chunk) = chunks.next().await {
@@ -142,7 +145,10 @@ async fn read_body(
             return Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "too_slow", detail));
         }
     }
-    Ok(bytes.into())
+    if let Some(claimed) = &claimed {
+        claimed.shrink(bytes.len());
+    }
+    Ok((bytes.into(), claimed))
 }
 
 fn is_json(headers: &HeaderMap) -> bool {

@@ -29,9 +29,9 @@ const SMALL_ANSWER_BYTES: u64 = 64 * 1024;
 const WHOLE_RECORDS: usize = 4;
 /// The unit in which the bodies and the answers of one principal are counted, in bytes.
 const UNIT_BYTES: u64 = 4 * 1024;
-/// How long a request waits for a connection place of its principal: a client that has read an
-/// answer may send the next request before the server has noticed.
-const CONNECTION_WAIT: Duration = Duration::from_millis(500);
+/// How long a request waits for a connection place of its principal, and for memory for its body:
+/// a client that has read an answer may send the next request before the server has noticed.
+const PLACE_WAIT: Duration = Duration::from_millis(500);
 /// The number of principals from which unused entries are removed.
 const MANY: usize = 256;
 
@@ -161,8 +161,8 @@ impl ClientShare {
 
     /// Reserves the memory of a body once it is parsed; `None` if it is small. Hold it until the
     /// request has been handled. The bodies of one principal take at most a quarter of the budget,
-    /// except a single body that takes more.
-    pub(crate) fn weigh(&self, body: &[u8]) -> Result<Option<MessageMemory>, Problem> {
+    /// except a single body that takes more; others wait for a moment.
+    pub(crate) async fn weigh(&self, body: &[u8]) -> Result<Option<MessageMemory>, Problem> {
         if body.len() <= SMALL_BYTES {
             return Ok(None);
         }
@@ -172,7 +172,11 @@ impl ClientShare {
             Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", detail)
         })?;
         let units = units(measure.parsed_bytes).min(quarter(&self.budget));
-        let of_principal = take_units(&self.limits.bodies, units, "bodies of this principal are in memory")?;
+        let units = u32::try_from(units).unwrap_or(u32::MAX);
+        let of_principal = Arc::clone(&self.limits.bodies).acquire_many_owned(units);
+        let Ok(Ok(of_principal)) = tokio::time::timeout(PLACE_WAIT, of_principal).await else {
+            return Err(Problem::too_many("bodies of this principal are in memory"));
+        };
         let reserved = self.budget.try_reserve(measure.parsed_bytes).ok_or_else(|| {
             let detail = "the host has no memory to read the body now; retry after other work has completed";
             Problem::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", detail)
@@ -184,7 +188,7 @@ impl ClientShare {
     /// it. May wait for a moment.
     pub(crate) async fn connection(&self) -> Result<OwnedSemaphorePermit, Problem> {
         let place = Arc::clone(&self.limits.connections).acquire_owned();
-        match tokio::time::timeout(CONNECTION_WAIT, place).await {
+        match tokio::time::timeout(PLACE_WAIT, place).await {
             Ok(Ok(place)) => Ok(place),
             _ => Err(Problem::too_many("connections of this principal have requests in progress")),
         }
@@ -349,40 +353,45 @@ mod tests {
         assert!(load.clients.lock().unwrap().len() <= MANY + 1);
     }
 
-    #[test]
-    fn z3_a_body_is_parsed_within_the_memory_of_the_host_and_a_number_of_values() {
+    #[tokio::test]
+    async fn z3_a_body_is_parsed_within_the_memory_of_the_host_and_a_number_of_values() {
         let budget = MemoryBudget::new(16 << 20);
         let load = Load::new(ShareSizes { calls: 1, streams: 1, connections: 1 }, budget.clone());
         let share = load.share("ada");
         let body = |values: usize| format!("{{\"input\": [{}0]}}", "0,".repeat(values)).into_bytes();
-        let code = |body: &[u8]| share.weigh(body).unwrap_err().code;
-        assert_eq!(code(&body(500_000)), "too_large");
-        assert_eq!(code(&body(200_000)), "overloaded");
+        let code = async |body: &[u8]| share.weigh(body).await.unwrap_err().code;
+        assert_eq!(code(&body(500_000)).await, "too_large");
+        assert_eq!(code(&body(200_000)).await, "overloaded");
         assert_eq!(budget.reserved_bytes(), 0);
-        let held = share.weigh(&body(50_000)).unwrap();
+        let held = share.weigh(&body(50_000)).await.unwrap();
         assert!(budget.reserved_bytes() > 2 << 20, "{} bytes", budget.reserved_bytes());
         drop(held);
-        assert_eq!((budget.reserved_bytes(), share.weigh(&body(100)).unwrap().is_none()), (0, true));
+        assert!(share.weigh(&body(100)).await.unwrap().is_none());
+        assert_eq!(budget.reserved_bytes(), 0);
     }
 
-    #[test]
-    fn z3_bodies_of_one_principal_take_at_most_a_quarter_of_the_memory() {
+    #[tokio::test(start_paused = true)]
+    async fn z3_bodies_of_one_principal_take_at_most_a_quarter_of_the_memory() {
         let budget = MemoryBudget::new(128 << 20);
         let load = Load::new(ShareSizes { calls: 1, streams: 1, connections: 1 }, budget.clone());
         let (ada, bob) = (load.share("ada"), load.share("bob"));
         let body = format!("{{\"input\": [{}0]}}", "0,".repeat(50_000)).into_bytes();
         let mut held = Vec::new();
         let refused = loop {
-            match ada.weigh(&body) {
+            match ada.weigh(&body).await {
                 Ok(memory) => held.push(memory),
                 Err(refused) => break refused,
             }
         };
         assert_eq!((refused.status, held.len() > 1), (StatusCode::TOO_MANY_REQUESTS, true));
         assert!(budget.reserved_bytes() <= 32 << 20, "{} bytes", budget.reserved_bytes());
-        assert!(bob.weigh(&body).is_ok());
-        drop(held);
-        assert!(ada.weigh(&body).is_ok());
+        assert!(bob.weigh(&body).await.is_ok());
+        let handled = async {
+            tokio::time::sleep(PLACE_WAIT / 2).await;
+            drop(held);
+        };
+        let (waited, ()) = tokio::join!(ada.weigh(&body), handled);
+        assert!(waited.is_ok());
     }
 
     #[test]

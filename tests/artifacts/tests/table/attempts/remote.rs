@@ -174,7 +174,7 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     Attempt {
         party: "HTTP client",
         does: "Sends bodies of many values on many connections, to take the memory of all principals.",
-        outcome: "429",
+        outcome: "They wait for half a second, then 429.",
         limit: "a quarter of `memory_budget_bytes`, or one body",
         file: "host/server/src/load.rs",
         test: "z3_bodies_of_one_principal_take_at_most_a_quarter_of_the_memory",
