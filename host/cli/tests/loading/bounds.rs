@@ -245,6 +245,6 @@ fn a_start_takes_time_in_proportion_to_its_components() {
         let ids: Vec<String> = (0..count).map(id).collect();
         (0..3).map(|_| filled(&ids)).min().unwrap()
     };
-    let (few, many) = (time(500), time(4_000));
-    assert!(many < few * 32, "500 took {few:?}, 4000 took {many:?}");
+    let (few, many) = (time(1_000), time(8_000));
+    assert!(many < few * 32, "1000 took {few:?}, 8000 took {many:?}");
 }
