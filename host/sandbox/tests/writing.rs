@@ -195,7 +195,7 @@ async fn z5_streams_and_writes_of_files_are_charged_to_the_call() {
     assert_eq!(fault(opening.call(anything()).await).code, Code::OutOfMemory);
     let mut writing = bench(&fills(), &place).await;
     assert_eq!(number(writing.call(anything()).await), 50);
-    writing.limits = Limits { boundary_bytes: 1 << 20, ..Limits::default() };
+    writing.limits = Limits { crossing_bytes: 1_000, ..Limits::default() };
     assert_eq!(fault(writing.call(anything()).await).code, Code::TooLarge);
 }
 
