@@ -8,7 +8,7 @@ use crate::lease::{HostLease, OwnLease, Watcher, interval, longest_exchange};
 use crate::schema::check_privileges;
 use crate::settings::unfinished_copy;
 use serde::Serialize;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{OnceCell, mpsc, oneshot};
@@ -83,9 +83,9 @@ struct SharedState {
     /// The id of this host; empty until it registers.
     id: Mutex<Arc<str>>,
     lease: Mutex<OwnLease>,
-    /// The runs that this process drives. A run that the database says it owns, and that is not
-    /// here, is released: the answer to its acquisition was lost.
-    driven: Mutex<HashSet<String>>,
+    /// The runs that this process drives, with their latest epochs. A run that the database says it owns,
+    /// and that is not here, is released: the answer to its acquisition was lost.
+    driven: Mutex<HashMap<String, u64>>,
     /// The agents that this host serves.
     agents: Mutex<Vec<String>>,
     served: Mutex<HostDescription>,
@@ -179,19 +179,23 @@ impl Member {
         *locked(&self.shared.served) = served;
     }
 
-    /// Records that this process drives a run.
-    pub(crate) fn record_driving(&self, run_id: &str) {
-        locked(&self.shared.driven).insert(run_id.to_owned());
+    /// Records that this process drives a run in this epoch.
+    pub(crate) fn record_driving(&self, run_id: &str, epoch: u64) {
+        let mut driven = locked(&self.shared.driven);
+        driven.entry(run_id.to_owned()).and_modify(|latest| *latest = epoch.max(*latest)).or_insert(epoch);
     }
 
-    /// Records that this process no longer drives a run, which the database knows already.
-    pub(crate) fn record_rest(&self, run_id: &str) {
-        locked(&self.shared.driven).remove(run_id);
+    /// Records that this process no longer drives a run in this epoch, which the database knows already.
+    pub(crate) fn record_rest(&self, run_id: &str, epoch: u64) {
+        let mut driven = locked(&self.shared.driven);
+        if driven.get(run_id).is_some_and(|latest| *latest <= epoch) {
+            driven.remove(run_id);
+        }
     }
 
     /// Releases a run whose driver stopped.
     pub(crate) fn release(&self, run_id: &str, epoch: u64) {
-        self.record_rest(run_id);
+        self.record_rest(run_id, epoch);
         // If the task is gone, the lease ends soon.
         let _ = self.notes.send(Note::Release { run_id: run_id.to_owned(), epoch });
     }
@@ -413,7 +417,7 @@ impl Keeper {
     /// just be starting.
     async fn reconcile(&mut self, owned: Vec<(String, i64)>) -> Result<(), StoreError> {
         let driven = locked(&self.shared.driven).clone();
-        let unknown: Vec<_> = owned.into_iter().filter(|(run_id, _)| !driven.contains(run_id)).collect();
+        let unknown: Vec<_> = owned.into_iter().filter(|(run_id, _)| !driven.contains_key(run_id)).collect();
         let (still, new): (Vec<_>, Vec<_>) =
             unknown.into_iter().partition(|(run_id, _)| self.unknown.contains(run_id));
         self.unknown = new.into_iter().map(|(run_id, _)| run_id).collect();
@@ -445,17 +449,14 @@ impl Keeper {
     /// Writes notes in their order, until the lease must be renewed. Those that were not written stay in
     /// `pending`.
     async fn write(&mut self, pending: &mut Vec<Note>) -> Result<(), StoreError> {
-        let until = self.next_renewal();
+        let (until, end_turn) = (self.next_renewal(), "DELETE FROM turns WHERE id = $1");
         while let Some(note) = pending.first() {
             if now() >= until {
                 break;
             }
             let written = match note {
                 Note::Release { run_id, epoch } => self.release(run_id.clone(), epoch.cast_signed()).await,
-                Note::TurnOver(turn) => {
-                    let deleted = self.ask("DELETE FROM turns WHERE id = $1", params![(*turn, INT8)]).await;
-                    deleted.map(drop)
-                }
+                Note::TurnOver(turn) => self.ask(end_turn, params![(*turn, INT8)]).await.map(drop),
                 Note::Join(_) | Note::Flush(_) => Ok(()),
             };
             match written {

@@ -230,7 +230,7 @@ impl PostgresStore {
 #[async_trait]
 impl RunStore for PostgresStore {
     async fn commit(&self, commit: Commit) -> Result<CommitReceipt, CommitError> {
-        let run_id = Arc::clone(commit.run_id());
+        let (run_id, epoch) = (Arc::clone(commit.run_id()), commit.epoch);
         let events = Arc::clone(commit.events());
         self.database.keep(&commit.components).await?;
         let queued = commit.queued;
@@ -239,7 +239,7 @@ impl RunStore for PostgresStore {
             None => Err(commit),
         };
         if !queued {
-            self.member.record_driving(&run_id);
+            self.member.record_driving(&run_id, epoch);
         }
         let (database, host) = (Arc::clone(&self.database), self.member.ensure_registered().await?);
         let committed = match prepared {
@@ -247,7 +247,7 @@ impl RunStore for PostgresStore {
             Err(large) => database.store_aside(large, host).await,
         };
         if rests(&events) || matches!(committed, Err(CommitError::Fenced)) {
-            self.member.record_rest(&run_id);
+            self.member.record_rest(&run_id, epoch);
         }
         let committed = committed?;
         self.hints.send(if queued { Hint::Work } else { Hint::Events(run_id) });
@@ -446,7 +446,7 @@ impl CoordinationStore for PostgresStore {
             let (acquired, found) = self.database.acquire(run_id, &me, known).await?;
             let (events, is_about_to_be_free) = found.ok_or_else(|| StoreError::unknown_run(run_id))?;
             if let Some(epoch) = acquired {
-                self.member.record_driving(run_id);
+                self.member.record_driving(run_id, epoch);
                 self.database.await_tail(run_id);
                 return Ok(epoch);
             }
@@ -484,7 +484,7 @@ impl CoordinationStore for PostgresStore {
         // If the answer to an earlier sending was lost, its runs are released after a while.
         let claimed = claiming.await?;
         for run in &claimed {
-            self.member.record_driving(&run.run_id);
+            self.member.record_driving(&run.run_id, run.epoch);
             self.database.await_tail(&run.run_id);
         }
         Ok(claimed)
