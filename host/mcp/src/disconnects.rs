@@ -15,7 +15,6 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tollgate_sandbox::{MemoryBudget, Reservation};
 use uuid::Uuid;
@@ -30,8 +29,6 @@ const SMALL_CHUNK_BYTES: usize = 64 * 1024;
 
 /// How long a large piece of an answer waits for memory before its stream breaks.
 const MEMORY_WAIT: Duration = Duration::from_secs(30);
-/// The pause before it looks again.
-const MEMORY_PAUSE: Duration = Duration::from_millis(50);
 
 /// The token that cancels a call whose client is gone.
 #[derive(Debug, Clone)]
@@ -192,19 +189,12 @@ impl AsRef<[u8]> for ReservedChunk {
     }
 }
 
-/// Reserves the memory of a large piece of an answer. Looks again for a limited time if there is none, because
-/// others would wait behind a place in the queue. Without memory the stream breaks; the client may reconnect for
-/// the rest.
+/// Reserves the memory of a large piece of an answer, and waits for it for a limited time. Without
+/// memory the stream breaks; the client may reconnect for the rest.
 async fn reserved(bytes: Bytes, budget: MemoryBudget) -> Result<Bytes, axum::Error> {
-    let until = Instant::now() + MEMORY_WAIT;
-    loop {
-        if let Some(memory) = budget.try_reserve(bytes.len() as u64) {
-            return Ok(Bytes::from_owner(ReservedChunk { bytes, _memory: memory }));
-        }
-        if Instant::now() >= until {
-            return Err(axum::Error::new("the host has no memory to keep the answer until it is read"));
-        }
-        tokio::time::sleep(MEMORY_PAUSE).await;
+    match budget.reserve_unqueued(bytes.len() as u64, MEMORY_WAIT).await {
+        Some(memory) => Ok(Bytes::from_owner(ReservedChunk { bytes, _memory: memory })),
+        None => Err(axum::Error::new("the host has no memory to keep the answer until it is read")),
     }
 }
 

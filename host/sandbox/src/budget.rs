@@ -10,10 +10,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
 use tollgate_agent::limit_places::{LimitPlaces, LimitScope};
 
 /// The unit of reservation, in bytes.
 const UNIT_BYTES: u64 = 4 << 10;
+/// The pause before memory is looked for again without a place in the queue.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// The memory that the host may spend on behalf of others. Clones share the budget.
 #[derive(Debug, Clone)]
@@ -126,6 +129,20 @@ impl MemoryBudget {
     pub async fn reserve(&self, bytes: u64) -> Reservation {
         let wanted = u32::try_from(units_of(bytes)).unwrap_or(u32::MAX);
         self.wait_for(|code_units| wanted.min(self.all_units - *code_units)).await
+    }
+
+    /// Reserves this many bytes as soon as they are free, within this time; `None` if they are not. The caller
+    /// takes no place in the queue: callers that hold memory and wait for more would wait for each other there,
+    /// and others behind them. It looks every 50 ms, and others may overtake it.
+    pub async fn reserve_unqueued(&self, bytes: u64, patience: Duration) -> Option<Reservation> {
+        let until = Instant::now() + patience;
+        loop {
+            let reserved = self.try_reserve(bytes);
+            if reserved.is_some() || Instant::now() >= until {
+                return reserved;
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
     }
 
     /// Reserves memory for code that is being loaded, waiting this long for calls to return it.

@@ -20,7 +20,7 @@ const ANSWERS_PART: u64 = 8;
 /// How long a run that holds memory waits for more.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 /// The pause before it looks again.
-pub(super) const PAUSE: Duration = Duration::from_millis(50);
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// The copies of a reply in memory: in the run, and in the record that is being stored.
 const COPIES: u64 = 2;
@@ -63,12 +63,8 @@ impl ReservedReply {
 impl ReplyMemory for ReservedReply {
     fn reserve(&self, bytes: u64) -> Result<(), String> {
         grow(&mut self.held(), &self.budget, bytes).then_some(()).ok_or_else(|| {
-            format!(
-                "overloaded: the host has no memory for the model's reply, which takes at least {bytes} bytes; the \
-                 limit is memory_budget_bytes = {}, of all runs and calls together, which an operator can raise{}",
-                self.budget.total_bytes(),
-                self.budget.limit_place()
-            )
+            let what = format!("the model's reply, which takes at least {bytes} bytes");
+            overloaded(&what, &self.budget)
         })
     }
 }
@@ -197,11 +193,11 @@ impl NoAnswerMemory {
                  {} of them, one part in {ANSWERS_PART} of memory_budget_bytes = {total}, which an operator can raise{place}",
                 total / ANSWERS_PART
             ),
-            Self::Busy(bytes) => format!(
-                "overloaded: the host has no memory for the answers to calls in this run's conversation, which have \
-                 {bytes} bytes; the limit is memory_budget_bytes = {total}, of all runs and calls together, which an \
-                 operator can raise{place}"
-            ),
+            Self::Busy(bytes) => {
+                let what =
+                    format!("the answers to calls in this run's conversation, which have {bytes} bytes");
+                overloaded(&what, budget)
+            }
         }
     }
 }
@@ -232,6 +228,16 @@ impl ConversationMemory {
         let is_busy = matches!(self.answers.try_reserve(budget), Err(NoAnswerMemory::Busy(_)));
         !is_busy && (reply == 0 || grow(&mut self.replies, budget, held + reply))
     }
+}
+
+/// Returns the reason for which a run fails if there is no memory for this.
+pub(super) fn overloaded(what: &str, budget: &MemoryBudget) -> String {
+    format!(
+        "overloaded: the host has no memory for {what}; the limit is memory_budget_bytes = {}, of all runs and calls \
+         together, which an operator can raise{}",
+        budget.total_bytes(),
+        budget.limit_place()
+    )
 }
 
 /// Reserves until this many bytes are held. Returns `false` if they are not free.

@@ -1,6 +1,6 @@
 //! Memory for arguments, reserved before they are parsed, and for the copies of a large state.
 
-use super::conversation_memory::{PATIENCE, PAUSE, grow};
+use super::conversation_memory::{PATIENCE, grow, overloaded};
 use super::driver::Driver;
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -112,27 +112,21 @@ impl Driver {
             self.state_memory = self.reserved(bytes).await.unwrap_or_default();
             return input;
         }
-        let patience = Instant::now() + PATIENCE;
-        let until = self.deadline.map_or(patience, |at| at.min(patience));
-        while !grow(&mut self.state_memory, &self.parts.services.memory_budget, bytes) {
-            if Instant::now() >= until || self.parts.cancel.is_cancelled() {
-                return self.without_room_for_state(input, bytes);
+        let time_left = self.deadline.map_or(PATIENCE, |at| at.saturating_duration_since(Instant::now()));
+        let more = budget.reserve_unqueued(bytes - held, time_left.min(PATIENCE));
+        let more = self.parts.cancel.run_until_cancelled(more).await.flatten();
+        match (more, &mut self.state_memory, input) {
+            (Some(more), Some(held), input) => {
+                held.absorb(more);
+                input
             }
-            tokio::time::sleep(PAUSE).await;
+            // The calls of the reply would change the state further.
+            (_, _, Input::Replied { ask, .. }) => {
+                let what = format!("the state of the thread, which takes {bytes} bytes");
+                Input::ModelFailed { ask, error: overloaded(&what, budget) }
+            }
+            (_, _, input) => input,
         }
-        input
-    }
-
-    /// Returns the input, or the failure of a model's reply, whose calls would change the state further.
-    fn without_room_for_state(&self, input: Input, bytes: u64) -> Input {
-        let Input::Replied { ask, .. } = input else { return input };
-        let budget = &self.parts.services.memory_budget;
-        let (total_bytes, place) = (budget.total_bytes(), budget.limit_place());
-        let error = format!(
-            "overloaded: the host has no memory for the state of the thread, which takes {bytes} bytes; the limit is \
-             memory_budget_bytes = {total_bytes}, of all runs and calls together, which an operator can raise{place}"
-        );
-        Input::ModelFailed { ask, error }
     }
 }
 
