@@ -128,11 +128,7 @@ impl StateStore for ReadOnlyStore {
     }
 
     async fn thread_within(&self, thread_id: &str, max_bytes: u64) -> Result<ThreadRead, StoreError> {
-        let size = self.thread_size(thread_id).await?;
-        match size.state_bytes + size.message_bytes > max_bytes {
-            true => Ok(ThreadRead::Larger(size)),
-            false => self.thread(thread_id).await.map(ThreadRead::Thread),
-        }
+        tollgate_store::rules::thread_within(self, thread_id, max_bytes).await
     }
 
     async fn state(

@@ -9,3 +9,4 @@ pub use super::commit_rows::{CommitRows, LARGE_BYTES, MovedRows, aside, serializ
 pub use super::rebase::{WrittenKeys, moved, sizes_fit};
 pub use super::run_store::spec_of;
 pub use super::runs::{label, last_call_failed, status_after};
+pub use super::state_store::thread_within;

@@ -163,3 +163,19 @@ pub async fn restore_state(
         }
     }
 }
+
+/// Reads a thread within a limit in two steps, for a store that is not reached over a network.
+///
+/// # Errors
+/// The store cannot be read.
+pub async fn thread_within(
+    store: &impl StateStore,
+    thread_id: &str,
+    max_bytes: u64,
+) -> Result<ThreadRead, StoreError> {
+    let size = store.thread_size(thread_id).await?;
+    match size.state_bytes + size.message_bytes > max_bytes {
+        true => Ok(ThreadRead::Larger(size)),
+        false => store.thread(thread_id).await.map(ThreadRead::Thread),
+    }
+}
