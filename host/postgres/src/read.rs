@@ -348,11 +348,14 @@ pub(crate) fn listing(filter: &RunFilter) -> (String, Params) {
         };
         conditions.push(format!("r.status = ${}{indexed}", add(status)));
     }
-    if let Some(kind) = &filter.kind {
-        conditions.push(format!("r.kind = ${}", add(kind)));
-    }
-    if let Some(run_id) = &filter.run_id {
-        conditions.push(format!("r.id = ${}", add(run_id)));
+    for (condition, wanted) in [
+        ("r.kind = ", &filter.kind),
+        ("r.id = ", &filter.run_id),
+        ("r.agent = ", &filter.agent_id),
+        ("r.title = ", &filter.title),
+        ("r.id < ", &filter.before),
+    ] {
+        conditions.extend(wanted.as_deref().map(|wanted| format!("{condition}${}", add(wanted))));
     }
     if let Some(prefix) = &filter.run_id_prefix {
         let from = add(prefix);
@@ -373,15 +376,6 @@ pub(crate) fn listing(filter: &RunFilter) -> (String, Params) {
     } else if let Some(prefix) = &filter.thread_prefix {
         let (from, to) = (add(prefix), add(&after_prefix(prefix)));
         conditions.push(format!("r.thread >= ${from} AND r.thread < ${to}"));
-    }
-    if let Some(agent_id) = &filter.agent_id {
-        conditions.push(format!("r.agent = ${}", add(agent_id)));
-    }
-    if let Some(title) = &filter.title {
-        conditions.push(format!("r.title = ${}", add(title)));
-    }
-    if let Some(before) = &filter.before {
-        conditions.push(format!("r.id < ${}", add(before)));
     }
     for (comparison, time) in [(">=", filter.from_ms), ("<", filter.to_ms)] {
         if let Some(time) = time {

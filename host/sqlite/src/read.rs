@@ -455,11 +455,16 @@ fn listing(filter: &RunFilter) -> (String, Vec<Value>) {
         let condition = if status == "completed" { "r.status = ?" } else { others };
         only(condition, std::slice::from_ref(status));
     }
-    if let Some(kind) = &filter.kind {
-        only("r.kind = ?", std::slice::from_ref(kind));
-    }
-    if let Some(run_id) = &filter.run_id {
-        only("r.run_id = ?", std::slice::from_ref(run_id));
+    for (condition, wanted) in [
+        ("r.kind = ?", &filter.kind),
+        ("r.run_id = ?", &filter.run_id),
+        ("r.agent_id = ?", &filter.agent_id),
+        ("r.title = ?", &filter.title),
+        ("r.id < (SELECT id FROM runs WHERE run_id = ?)", &filter.before),
+    ] {
+        if let Some(wanted) = wanted {
+            only(condition, std::slice::from_ref(wanted));
+        }
     }
     if let Some(prefix) = &filter.run_id_prefix {
         let after = format!("{prefix}{}", char::MAX);
@@ -483,15 +488,6 @@ fn listing(filter: &RunFilter) -> (String, Vec<Value>) {
     } else if let Some(prefix) = &filter.thread_prefix {
         let after = format!("{prefix}{}", char::MAX);
         only("t.thread_id >= ? AND t.thread_id < ?", &[prefix.clone(), after]);
-    }
-    if let Some(agent_id) = &filter.agent_id {
-        only("r.agent_id = ?", std::slice::from_ref(agent_id));
-    }
-    if let Some(title) = &filter.title {
-        only("r.title = ?", std::slice::from_ref(title));
-    }
-    if let Some(before) = &filter.before {
-        only("r.id < (SELECT id FROM runs WHERE run_id = ?)", std::slice::from_ref(before));
     }
     for (condition, time) in [("r.started_at_ms >= ?", filter.from_ms), ("r.started_at_ms < ?", filter.to_ms)]
     {

@@ -438,19 +438,30 @@ fn ended() -> Event {
     Event::RunFinished { status: RunStatus::Completed, text: String::new(), usage: Box::default() }
 }
 
+/// Opens a store with old audit records. Before one is removed, a trigger makes this many random bytes.
+fn with_slow_audit(directory: &Path, records: i64, bytes: u32) -> rusqlite::Connection {
+    let (_, connection) = open::prepare(directory).unwrap();
+    let fill = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1)
+        INSERT INTO audit (at_ms, kind, who, decision) SELECT 1, 'call', 'agent a', 'success' FROM n";
+    connection.execute(fill, [records]).unwrap();
+    let slow = format!(
+        "CREATE TRIGGER slow BEFORE DELETE ON audit BEGIN SELECT length(hex(randomblob({bytes}))); END"
+    );
+    connection.execute_batch(&slow).unwrap();
+    connection
+}
+
+/// Returns the number of old records that are left.
+fn old_records(connection: &rusqlite::Connection) -> i64 {
+    connection.query_row("SELECT count(*) FROM audit WHERE at_ms = 1", [], |row| row.get(0)).unwrap()
+}
+
 #[test]
 fn z8_pruning_lets_others_write_and_stops_when_it_is_told_to() {
     const RECORDS: i64 = 20_000;
     let data = tempfile::tempdir().unwrap();
-    let (_, other) = open::prepare(data.path()).unwrap();
-    let fill = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1)
-        INSERT INTO audit (at_ms, kind, who, decision) SELECT 1, 'call', 'agent a', 'success' FROM n";
-    other.execute(fill, [RECORDS]).unwrap();
-    // A trigger so slow that pruning takes many turns on any machine.
-    let slow = "CREATE TRIGGER slow BEFORE DELETE ON audit BEGIN SELECT length(hex(randomblob(50000))); END";
-    other.execute_batch(slow).unwrap();
-    let old = "SELECT count(*) FROM audit WHERE at_ms = 1";
-    let left = || other.query_row(old, [], |row| row.get::<_, i64>(0)).unwrap();
+    let other = with_slow_audit(data.path(), RECORDS, 50_000);
+    let left = || old_records(&other);
     let pruned = pruned_until_stopped(data.path(), &other, left);
     assert_eq!(pruned.audit.cast_signed(), RECORDS - left());
     other.execute_batch("DROP TRIGGER slow").unwrap();
@@ -460,18 +471,9 @@ fn z8_pruning_lets_others_write_and_stops_when_it_is_told_to() {
 
 #[test]
 fn z8_a_slow_part_of_pruning_ends_soon() {
-    const RECORDS: i64 = 2_000;
     let data = tempfile::tempdir().unwrap();
-    let (_, other) = open::prepare(data.path()).unwrap();
-    let fill = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1)
-        INSERT INTO audit (at_ms, kind, who, decision) SELECT 1, 'call', 'agent a', 'success' FROM n";
-    other.execute(fill, [RECORDS]).unwrap();
-    let slow =
-        "CREATE TRIGGER slow BEFORE DELETE ON audit BEGIN SELECT length(hex(randomblob(1000000))); END";
-    other.execute_batch(slow).unwrap();
-    let old = "SELECT count(*) FROM audit WHERE at_ms = 1";
-    let left = || other.query_row(old, [], |row| row.get::<_, i64>(0)).unwrap();
-    let pruned = pruned_until_stopped(data.path(), &other, left);
+    let other = with_slow_audit(data.path(), 2_000, 1_000_000);
+    let pruned = pruned_until_stopped(data.path(), &other, || old_records(&other));
     assert!(pruned.audit < 200, "{pruned:?}");
 }
 
