@@ -282,9 +282,12 @@ impl Driver {
         let (mut turn, mut rewriting) = (self.kept_turn.take(), None);
         let long_values = if turn.is_none() { self.long_values(&input) } else { BTreeSet::new() };
         if !long_values.is_empty() {
-            match Arc::clone(&self.parts.services.long_values).try_acquire_owned() {
-                Ok(permit) => rewriting = Some(permit),
-                Err(_) => self.see_or_explain(&mut turn, long_values, &unrecorded).await?,
+            let RunParts { services, thread_id, .. } = &self.parts;
+            // A call that runs again because of a conflict keeps its turn, and is not overtaken.
+            let is_free = !services.conflicts.is_held(thread_id);
+            rewriting = is_free.then(|| Arc::clone(&services.long_values).try_acquire_owned().ok()).flatten();
+            if rewriting.is_none() {
+                self.see_or_explain(&mut turn, long_values, &unrecorded).await?;
             }
         }
         for conflicts in 0..MAX_CONFLICTS {

