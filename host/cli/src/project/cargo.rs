@@ -1,7 +1,7 @@
 //! Compiling with cargo, which prints its own progress to standard error.
 
 use super::error::BuildError;
-use super::shared_target::{self, Turn};
+use super::shared_target::{self, TargetLock};
 use super::statements;
 use super::toolchain::WASM_TARGET;
 use serde::Deserialize;
@@ -20,10 +20,17 @@ pub(crate) struct Artifact {
     /// The project's directory, if cargo reports it.
     pub(crate) project: Option<PathBuf>,
     /// Custom sections to append to the component: its licence, its source, and the packages that it
-    /// was built from. Empty for other languages than Rust.
+    /// was built from. Empty for languages other than Rust.
     pub(crate) statements: Vec<u8>,
-    /// Keeps other projects from replacing the file.
-    pub(crate) turn: Option<Arc<Turn>>,
+    /// Keeps other projects from replacing the file; `None` if no other project writes it.
+    pub(crate) target_lock: Option<Arc<TargetLock>>,
+}
+
+impl Artifact {
+    /// Returns an artifact without statements and without a lock.
+    pub(super) fn new(file: PathBuf, fresh: bool, project: Option<PathBuf>) -> Self {
+        Self { file, fresh, project, statements: Vec::new(), target_lock: None }
+    }
 }
 
 /// Compiles the project, or every tool of the workspace, in `dir`.
@@ -36,7 +43,7 @@ pub(crate) fn compile(
     quiet: bool,
     say: &dyn Fn(&str),
 ) -> Result<Vec<Artifact>, BuildError> {
-    let turn = take_turn(dir, target_dir, say)?.map(Arc::new);
+    let target_lock = lock_target(dir, target_dir, say)?.map(Arc::new);
     let mut cargo = cargo(target_dir)
         .args(["build", "--release", "--target", WASM_TARGET, "--message-format", "json-render-diagnostics"])
         .args(quiet.then_some("--quiet"))
@@ -46,11 +53,11 @@ pub(crate) fn compile(
         .spawn()
         .map_err(|e| BuildError::no_cargo(&e))?;
     let mut artifacts = artifacts(&mut cargo);
-    artifacts.iter_mut().for_each(|artifact| artifact.turn = turn.clone());
-    let ended = cargo.wait().map_err(|e| BuildError::Failed(format!("cargo failed: {e}")))?;
-    if !ended.success() {
+    artifacts.iter_mut().for_each(|artifact| artifact.target_lock = target_lock.clone());
+    let status = cargo.wait().map_err(|e| BuildError::Failed(format!("cargo failed: {e}")))?;
+    if !status.success() {
         return Err(BuildError::Failed(format!(
-            "{} does not compile ({ended}); see cargo's output above; if a download failed, connect and try again",
+            "{} does not compile ({status}); see cargo's output above; if a download failed, check the network and try again",
             dir.display()
         )));
     }
@@ -62,10 +69,10 @@ pub(crate) fn compile(
         )));
     }
     match statements::of(dir) {
-        Ok(of_projects) => {
+        Ok(by_project) => {
             for artifact in &mut artifacts {
-                let found = artifact.project.as_deref().and_then(|project| of_projects.get(project));
-                artifact.statements = found.cloned().unwrap_or_default();
+                let statements = artifact.project.as_ref().and_then(|project| by_project.get(project));
+                artifact.statements = statements.cloned().unwrap_or_default();
             }
         }
         // The component is complete without them.
@@ -74,19 +81,22 @@ pub(crate) fn compile(
     Ok(artifacts)
 }
 
-/// Waits for the target directory that the project shares with others, if it does.
-pub(super) fn take_turn(
+/// Locks the target directory that the project shares with others. `None` if it has one of its own.
+///
+/// # Errors
+/// See [`shared_target::lock`].
+pub(super) fn lock_target(
     dir: &Path,
     target_dir: Option<&Path>,
     say: &dyn Fn(&str),
-) -> Result<Option<Turn>, BuildError> {
-    // Cargo runs in the project, and a relative path is one from there.
-    let of_person = std::env::var_os("CARGO_TARGET_DIR").map(|named| dir.join(named));
-    let target = of_person.as_deref().or(target_dir);
-    target.map(|target| shared_target::take_turn(dir, target, say)).transpose()
+) -> Result<Option<TargetLock>, BuildError> {
+    // Cargo runs in the project's directory, so a relative path starts there.
+    let from_environment = std::env::var_os("CARGO_TARGET_DIR").map(|named| dir.join(named));
+    let target = from_environment.as_deref().or(target_dir);
+    target.map(|target| shared_target::lock(dir, target, say)).transpose()
 }
 
-/// Returns cargo as it is run for a tool's project.
+/// Returns a command that runs cargo for a tool's project.
 pub(super) fn cargo(target_dir: Option<&Path>) -> Command {
     let mut cargo = Command::new("cargo");
     // Flags for other builds do not suit wasm, and would replace the project's own.
@@ -97,7 +107,7 @@ pub(super) fn cargo(target_dir: Option<&Path>) -> Command {
     cargo
 }
 
-/// The fields used here of cargo's messages.
+/// The fields of cargo's messages that are used here.
 #[derive(Deserialize)]
 struct Message {
     reason: String,
@@ -108,6 +118,7 @@ struct Message {
     manifest_path: Option<PathBuf>,
 }
 
+/// Returns the components that cargo reports, sorted by file. Reads until cargo closes its output.
 fn artifacts(cargo: &mut Child) -> Vec<Artifact> {
     let lines =
         cargo.stdout.take().map(BufReader::new).into_iter().flat_map(BufRead::lines).map_while(Result::ok);
@@ -123,5 +134,5 @@ fn artifact(message: Message) -> Option<Artifact> {
     let project = message.manifest_path.as_deref().and_then(Path::parent).map(Path::to_owned);
     let file =
         message.filenames.into_iter().find(|file| file.extension().is_some_and(|end| end == "wasm"))?;
-    Some(Artifact { file, fresh, project, statements: Vec::new(), turn: None })
+    Some(Artifact::new(file, fresh, project))
 }

@@ -123,7 +123,7 @@ fn asks_of(artifact: &Artifact, id: &str) -> Result<Option<Vec<u8>>, BuildError>
 /// # Errors
 /// The directory cannot be created, or the file cannot be written.
 pub(super) fn put(bytes: &[u8], file: &Path, dir: &Path) -> Result<(), BuildError> {
-    fs::create_dir_all(dir).map_err(BuildError::file(dir, "made"))?;
+    fs::create_dir_all(dir).map_err(BuildError::file(dir, "created"))?;
     remove_stale_parts(dir);
     let mut part = tempfile::Builder::new()
         .prefix(PART)

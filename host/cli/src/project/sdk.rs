@@ -1,5 +1,5 @@
-//! The guest libraries, which are embedded in the program and written into a shared place for
-//! projects outside a checkout of Tollgate.
+//! The guest libraries, which are embedded in the program. Projects outside a checkout of Tollgate
+//! share a copy of them in the user's data directory.
 
 use super::error::BuildError;
 use sha2::{Digest, Sha256};
@@ -18,26 +18,26 @@ const SDK_DIR: &str = "sdk";
 /// It cannot be written.
 pub(super) fn shared(data_root: &Path) -> Result<PathBuf, BuildError> {
     let all = data_root.join(SDK_DIR);
-    let place = all.join(version());
-    if !place.is_dir() {
-        fs::create_dir_all(&all).map_err(BuildError::file(&all, "made"))?;
+    let dir = all.join(version());
+    if !dir.is_dir() {
+        fs::create_dir_all(&all).map_err(BuildError::file(&all, "created"))?;
         let part = tempfile::Builder::new().prefix(".part-").tempdir_in(&all);
         let part = part.map_err(BuildError::file(&all, "written to"))?;
         for (path, content) in FILES {
             let file = part.path().join(path);
             if let Some(parent) = file.parent() {
-                fs::create_dir_all(parent).map_err(BuildError::file(parent, "made"))?;
+                fs::create_dir_all(parent).map_err(BuildError::file(parent, "created"))?;
             }
             fs::write(&file, content).map_err(BuildError::file(&file, "written"))?;
         }
         // Another process may have written the same files meanwhile.
-        if let Err(e) = fs::rename(part.path(), &place)
-            && !place.is_dir()
+        if let Err(e) = fs::rename(part.path(), &dir)
+            && !dir.is_dir()
         {
-            return Err(BuildError::file(&place, "written")(e));
+            return Err(BuildError::file(&dir, "written")(e));
         }
     }
-    Ok(place.join("guest-sdk"))
+    Ok(dir.join("guest-sdk"))
 }
 
 /// Returns the version of the embedded libraries: that of the program, and a digest of the files.
@@ -53,8 +53,8 @@ fn version() -> String {
     format!("{}-{digest}", env!("CARGO_PKG_VERSION"))
 }
 
-/// Returns the target directory that all Rust tools on the shared libraries use, if the project is
-/// one of them: the second tool is then built in seconds.
+/// Returns the target directory that all Rust tools with the shared libraries use, so that only the
+/// first of them compiles these. `None` if the project is not such a tool.
 pub(super) fn target_dir(project: &Path, data_root: &Path, cache_root: &Path) -> Option<PathBuf> {
     let manifest = fs::read_to_string(project.join("Cargo.toml")).ok()?;
     let sdk = data_root.join(SDK_DIR);
@@ -88,7 +88,7 @@ mod tests {
         assert!(manifest.get("profile").is_none());
         fs::write(place.join("mark"), "").unwrap();
         assert_eq!(shared(root.path()).unwrap(), sdk);
-        assert!(place.join("mark").exists(), "it was not written anew");
+        assert!(place.join("mark").exists(), "it was not written again");
         assert_eq!(fs::read_dir(place.parent().unwrap()).unwrap().count(), 1, "no part is left");
     }
 }

@@ -1,8 +1,8 @@
 //! A target directory that several projects share, so that their libraries are compiled once.
 //!
-//! Cargo takes two packages of one name and version for the same package, wherever they are: the
-//! second project named `hello` would get the component of the first. Therefore one project at a
-//! time uses the directory, and a package that was last built from elsewhere is compiled again.
+//! Cargo does not distinguish two packages with the same name and version, wherever they are: the
+//! second project named `hello` would get the component of the first. Therefore only one project at
+//! a time uses the directory, and a package that was last built from elsewhere is compiled again.
 
 use super::error::BuildError;
 use super::metadata::metadata;
@@ -10,14 +10,15 @@ use serde::Deserialize;
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
-/// The directory inside a target directory that names the last project of each package.
+/// The directory inside a target directory with one file for each package, which holds the path of
+/// the manifest that it was last built from.
 const OWNERS: &str = ".tollgate-owners";
 /// The length of the hash at the end of a fingerprint's name.
 const HASH_CHARS: usize = 16;
 
-/// The right to use a target directory, until it is dropped.
+/// The exclusive use of a target directory, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Turn(#[expect(dead_code, reason = "the lock ends with the file")] File);
+pub(crate) struct TargetLock(#[expect(dead_code, reason = "closing the file releases the lock")] File);
 
 /// The packages of a project, or of its workspace.
 #[derive(Deserialize)]
@@ -31,14 +32,14 @@ struct Package {
     manifest_path: PathBuf,
 }
 
-/// Waits for the target directory, and forgets what other projects built under the names of this
-/// one's packages.
+/// Waits until no other build uses the target directory, and locks it. Removes what other projects
+/// built there under the names of this one's packages.
 ///
 /// # Errors
 /// The directory cannot be written, or cargo cannot be run.
-pub(super) fn take_turn(project: &Path, target: &Path, say: &dyn Fn(&str)) -> Result<Turn, BuildError> {
+pub(super) fn lock(project: &Path, target: &Path, say: &dyn Fn(&str)) -> Result<TargetLock, BuildError> {
     let owners = target.join(OWNERS);
-    fs::create_dir_all(&owners).map_err(BuildError::file(&owners, "made"))?;
+    fs::create_dir_all(&owners).map_err(BuildError::file(&owners, "created"))?;
     let lock = File::create(owners.join(".lock")).map_err(BuildError::file(&owners, "written to"))?;
     if matches!(lock.try_lock(), Err(TryLockError::WouldBlock)) {
         say("waiting for another build");
@@ -49,15 +50,15 @@ pub(super) fn take_turn(project: &Path, target: &Path, say: &dyn Fn(&str)) -> Re
         if fs::read(&owner).is_ok_and(|known| known == manifest.as_bytes()) {
             continue;
         }
-        fingerprints(target, &name)
-            .iter()
-            .try_for_each(|found| fs::remove_dir_all(found).map_err(BuildError::file(found, "removed")))?;
+        for built in fingerprints(target, &name) {
+            fs::remove_dir_all(&built).map_err(BuildError::file(&built, "removed"))?;
+        }
         fs::write(&owner, manifest.as_bytes()).map_err(BuildError::file(&owner, "written"))?;
     }
-    Ok(Turn(lock))
+    Ok(TargetLock(lock))
 }
 
-/// Returns the directories by which cargo knows that a package of this name is built.
+/// Returns the fingerprint directories of a package. Without them, cargo compiles it again.
 fn fingerprints(target: &Path, name: &str) -> Vec<PathBuf> {
     let within = |dir: &Path| fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
     let profiles = within(target).flat_map(|dir| within(&dir).chain([dir]));

@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
-/// Files that compilers look for in the directories above a project.
-const LOOKED_FOR: [&str; 6] =
+/// Files and directories that compilers look for above a project.
+const FOUND_ABOVE: [&str; 6] =
     [".cargo", "Cargo.toml", "rust-toolchain", "rust-toolchain.toml", "node_modules", "package.json"];
 /// The maximum number of manifests read to find what a project names.
 const MAX_MANIFESTS: usize = 1_000;
@@ -18,13 +18,13 @@ pub(crate) fn of(dir: &Path) -> Vec<PathBuf> {
     let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
     let mut found = Sources::default();
     for above in dir.ancestors() {
-        found.all.extend(LOOKED_FOR.iter().map(|name| above.join(name)).filter(|path| path.exists()));
+        found.all.extend(FOUND_ABOVE.iter().map(|name| above.join(name)).filter(|path| path.exists()));
         found.manifest(&above.join("Cargo.toml"));
     }
     found.manifest(&dir.join(RECIPE));
     let cargo_home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
-    let of_user = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".cargo"));
-    let cargo_home = cargo_home.or_else(of_user);
+    let in_home = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".cargo"));
+    let cargo_home = cargo_home.or_else(in_home);
     found.all.extend(cargo_home.map(|home| home.join("config.toml")).filter(|path| path.exists()));
     let linked = languages::sources_of(&dir).into_iter().flatten();
     found.all.extend(linked.filter(|file| file.canonicalize().is_ok_and(|real| !real.starts_with(&dir))));
@@ -35,6 +35,7 @@ pub(crate) fn of(dir: &Path) -> Vec<PathBuf> {
 #[derive(Default)]
 struct Sources {
     all: BTreeSet<PathBuf>,
+    /// The manifests that were read, so that a cycle of them ends.
     read: BTreeSet<PathBuf>,
 }
 
@@ -47,7 +48,7 @@ impl Sources {
         let text = std::fs::read_to_string(file).unwrap_or_default();
         let (Ok(table), Some(dir)) = (text.parse::<Table>(), file.parent()) else { return };
         let mut paths = Vec::new();
-        named(&Value::Table(table), &mut paths);
+        collect_paths(&Value::Table(table), &mut paths);
         for path in paths.iter().filter_map(|path| dir.join(path).canonicalize().ok()) {
             self.manifest(&path.join("Cargo.toml"));
             self.all.insert(path);
@@ -55,8 +56,9 @@ impl Sources {
     }
 }
 
-/// Collects the paths in a manifest: of dependencies, of targets, of a tool's source and library.
-fn named(value: &Value, paths: &mut Vec<String>) {
+/// Collects the paths in a manifest: those of dependencies and targets, and of a tool's source and
+/// library.
+fn collect_paths(value: &Value, paths: &mut Vec<String>) {
     match value {
         Value::Table(table) => {
             for (key, value) in table {
@@ -64,11 +66,11 @@ fn named(value: &Value, paths: &mut Vec<String>) {
                     Value::String(path) if ["path", "source", "sdk", "build"].contains(&key.as_str()) => {
                         paths.push(path.clone());
                     }
-                    _ => named(value, paths),
+                    _ => collect_paths(value, paths),
                 }
             }
         }
-        Value::Array(values) => values.iter().for_each(|value| named(value, paths)),
+        Value::Array(values) => values.iter().for_each(|value| collect_paths(value, paths)),
         _ => {}
     }
 }

@@ -17,7 +17,7 @@ use std::process::{Command, Stdio};
 pub(crate) fn test(dir: &Path, say: &dyn Fn(&str)) -> Result<bool, BuildError> {
     if dir.join("Cargo.toml").is_file() {
         let target_dir = target_dir(dir);
-        let _turn = cargo::take_turn(dir, target_dir.as_deref(), say)?;
+        let _lock = cargo::lock_target(dir, target_dir.as_deref(), say)?;
         let mut cargo = cargo::cargo(target_dir.as_deref());
         cargo.arg("test").current_dir(dir);
         return passes(cargo, "cargo test", say);
@@ -64,7 +64,7 @@ fn c(recipe: &Recipe, say: &dyn Fn(&str)) -> Result<bool, BuildError> {
     if !source.is_file() {
         return Err(BuildError::Usage(format!("{} is missing; it holds the tests", source.display())));
     }
-    fs::create_dir_all(&out).map_err(BuildError::file(&out, "made"))?;
+    fs::create_dir_all(&out).map_err(BuildError::file(&out, "created"))?;
     let program = out.join("test");
     let mut zig = ZIG.command(&recipe.dir)?;
     zig.args(["cc", "-I"]).arg(sdk).arg("-o").arg(&program).arg(&source).arg(&recipe.source);

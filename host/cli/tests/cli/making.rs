@@ -148,11 +148,11 @@ fn a_compiler_that_is_missing_is_named_with_the_line_that_installs_it() {
     };
     for (language, missing) in [
         ("rust", "the Rust compiler cannot be run: "),
-        ("c", "a compiler is missing: zig. Type: tollgate toolchains install c"),
-        ("go", "a compiler is missing: go. Type: tollgate toolchains install go"),
-        ("javascript", "compilers are missing: node, tsc, esbuild, componentize-qjs. Type: "),
+        ("c", "a compiler is missing: zig; run: tollgate toolchains install c"),
+        ("go", "a compiler is missing: go; run: tollgate toolchains install go"),
+        ("javascript", "compilers are missing: node, tsc, esbuild, componentize-qjs; run: "),
         ("typescript", ", then tollgate toolchains install javascript"),
-        ("python", "a compiler is missing: componentize-py. Type: tollgate toolchains install python"),
+        ("python", "a compiler is missing: componentize-py; run: tollgate toolchains install python"),
     ] {
         let name = format!("hello-{language}");
         place.type_in(&["new", &name, "--lang", language, "--sdk", &sdk()]).ends_with(0).says("build hello");
@@ -161,7 +161,7 @@ fn a_compiler_that_is_missing_is_named_with_the_line_that_installs_it() {
     build("hello-rust").says("Install it from https://rustup.rs, then try again");
     // The second program is still missing.
     place.write("esbuild", "");
-    build("hello-typescript").says("compilers are missing: node, tsc, componentize-qjs. Type: ");
+    build("hello-typescript").says("compilers are missing: node, tsc, componentize-qjs; run: ");
 }
 
 /// Writes a compiler that does this work, and then copies a component to the requested path.

@@ -39,7 +39,7 @@ const PROJECTS: [Project; 5] = [
             "build/test",
         ],
         step: "compiling with zig cc",
-        missing: "a compiler is missing: zig. Type: tollgate toolchains install c",
+        missing: "a compiler is missing: zig; run: tollgate toolchains install c",
     },
     Project {
         language: "go",
@@ -48,7 +48,7 @@ const PROJECTS: [Project; 5] = [
         beside: None,
         tests: &["go test"],
         step: "compiling with go",
-        missing: "a compiler is missing: go. Type: tollgate toolchains install go",
+        missing: "a compiler is missing: go; run: tollgate toolchains install go",
     },
     Project {
         language: "javascript",
@@ -75,7 +75,7 @@ const PROJECTS: [Project; 5] = [
         beside: None,
         tests: &["python3 -m unittest"],
         step: "compiling with componentize-py",
-        missing: "a compiler is missing: componentize-py. Type: tollgate toolchains install python",
+        missing: "a compiler is missing: componentize-py; run: tollgate toolchains install python",
     },
 ];
 

@@ -190,8 +190,8 @@ fn packages_of_npm_are_bundled_and_missing_ones_are_explained() {
     assert_eq!(tollgate(place.path(), &["call", "pack", "{}"]), "packed it\n");
 
     for (imported, advice) in [
-        ("node:net", "Of the modules of Node, a tool has fs and fs/promises."),
-        ("@scope/none/sub", "type in the tool's directory: npm install @scope/none\n"),
+        ("node:net", "Of Node's modules, a tool can import fs and fs/promises."),
+        ("@scope/none/sub", "run in the tool's directory: npm install @scope/none\n"),
     ] {
         write(imported);
         let (success, _, words) = built(project(&source).path());
@@ -231,9 +231,9 @@ fn a_compiler_without_a_module_is_told_with_what_to_type() {
         fs::write(programs.join(program), "").unwrap();
     }
     let words = told();
-    assert!(words.contains("tsc. Type: tollgate toolchains install javascript"), "{words}");
+    assert!(words.contains("tsc; run: tollgate toolchains install javascript"), "{words}");
     fs::write(programs.join("tsc"), "").unwrap();
     let words = told();
     assert!(words.contains("tsc is not from TypeScript 6, which reads the types"), "{words}");
-    assert!(words.contains("Type: npm install --global typescript@6, or within the project: "), "{words}");
+    assert!(words.contains("; run: npm install --global typescript@6, or within the project: "), "{words}");
 }

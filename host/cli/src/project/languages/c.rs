@@ -3,8 +3,8 @@
 use super::super::error::BuildError;
 use super::super::recipe::Recipe;
 use super::component;
-use super::program::{Program, ask, run};
-use super::workplace::Workplace;
+use super::program::{Program, list_files, run};
+use super::work_dir::WorkDir;
 use std::path::PathBuf;
 
 pub(crate) const ZIG: Program = Program { names: &["zig", "python-zig"], install: "pip install ziglang" };
@@ -21,7 +21,7 @@ const LIBRARY: [&str; 8] = [
     "tollgate_http_host.c",
 ];
 
-pub(super) fn compile(recipe: &Recipe, work: &Workplace, say: &dyn Fn(&str)) -> Result<Vec<u8>, BuildError> {
+pub(super) fn compile(recipe: &Recipe, work: &WorkDir, say: &dyn Fn(&str)) -> Result<Vec<u8>, BuildError> {
     let sdk = recipe.sdk()?;
     let module = work.path().join("module.wasm");
     let mut zig = ZIG.command(&recipe.dir)?;
@@ -38,8 +38,8 @@ pub(super) fn compile(recipe: &Recipe, work: &Workplace, say: &dyn Fn(&str)) -> 
     run(zig, &recipe.source, say)?;
     let mut zig = ZIG.command(&recipe.dir)?;
     zig.args(["cc", "--target=wasm32-wasi", "-MM", "-I"]).arg(sdk).arg(&recipe.source);
-    for file in needed(&ask(zig, &recipe.source)?) {
-        work.reads(&recipe.dir.join(file));
+    for file in needed(&list_files(zig, &recipe.source)?) {
+        work.note_read(&recipe.dir.join(file));
     }
     component::of_module(&module)
 }

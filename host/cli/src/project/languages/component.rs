@@ -1,7 +1,7 @@
 //! Turns a core module into a component: embeds its type and adapts imports of WASI preview 1.
 
 use super::super::error::BuildError;
-use super::workplace::{CONTRACT, WORLD};
+use super::work_dir::{CONTRACT, WORLD};
 use std::fmt::Display;
 use std::fs;
 use std::path::Path;

@@ -5,8 +5,8 @@
 use super::super::error::BuildError;
 use super::super::recipe::Recipe;
 use super::lines;
-use super::program::{Program, run, run_explained};
-use super::workplace::Workplace;
+use super::program::{Program, run, run_rewritten};
+use super::work_dir::WorkDir;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use std::fs;
@@ -27,25 +27,48 @@ const NODE_MODULES: [(&str, &str); 4] = [
     ("node:fs/promises", "node/promises.js"),
     ("fs/promises", "node/promises.js"),
 ];
-/// The compiler as a module within its package. Packages from version 7 on have none.
+/// The TypeScript compiler as a module within its package. Packages from version 7 on have none.
 const COMPILER: &str = "lib/typescript.js";
+/// The module in the working directory that esbuild writes and componentize-qjs reads.
+const MODULE: &str = "tool.js";
 
-pub(super) fn compile(recipe: &Recipe, work: &Workplace, say: &dyn Fn(&str)) -> Result<Vec<u8>, BuildError> {
-    let library = recipe.sdk()?;
-    let module = work.path().join("tool.js");
-    let (derived, read) = (work.path().join("derived.json"), work.path().join("read.json"));
-    let mut esbuild = ESBUILD.command(&recipe.dir)?;
+pub(super) fn compile(recipe: &Recipe, work: &WorkDir, say: &dyn Fn(&str)) -> Result<Vec<u8>, BuildError> {
+    let types = describe_types(recipe, work, say)?;
+    say("compiling with esbuild and componentize-qjs");
+    let report = bundle(recipe, work, &types)?;
+    append_line_table(recipe, work)?;
+    let world = work.world(&imports(&report), &recipe.sdk()?.join("wit/wasi.wit"))?;
+    let component = work.path().join("tool.wasm");
     let mut componentize = COMPONENTIZE.command(work.path())?;
+    componentize
+        .arg("--wit")
+        .arg(world)
+        .args(["--world", "tollgate:made/made", "--js", MODULE, "--sync", "--output"])
+        .arg(&component);
+    run(componentize, &recipe.source, say)?;
+    fs::read(&component).map_err(BuildError::file(&component, "read"))
+}
+
+/// Derives the descriptions of the tools from the types in the source. Returns the file with them.
+fn describe_types(recipe: &Recipe, work: &WorkDir, say: &dyn Fn(&str)) -> Result<PathBuf, BuildError> {
+    let (derived, read) = (work.path().join("derived.json"), work.path().join("read.json"));
     let mut node = NODE.command(&recipe.dir)?;
-    node.arg(library.join("describe/main.js")).arg(compiler(&recipe.dir)?).arg(&recipe.source);
+    node.arg(recipe.sdk()?.join("describe/main.js")).arg(compiler(&recipe.dir)?).arg(&recipe.source);
     node.arg(&derived).arg(&read);
     say("reading the types of the tools");
     run(node, &recipe.source, say)?;
     // esbuild does not report files that hold only types.
-    for file in said(&read)?.as_array().into_iter().flatten().filter_map(Value::as_str) {
-        work.reads(Path::new(file));
+    for file in read_json(&read)?.as_array().into_iter().flatten().filter_map(Value::as_str) {
+        work.note_read(Path::new(file));
     }
-    say("compiling with esbuild and componentize-qjs");
+    Ok(derived)
+}
+
+/// Bundles the tool and its imports into [`MODULE`]. Returns esbuild's report on the bundle.
+fn bundle(recipe: &Recipe, work: &WorkDir, types: &Path) -> Result<Value, BuildError> {
+    let library = recipe.sdk()?;
+    let report = work.path().join("bundled.json");
+    let mut esbuild = ESBUILD.command(&recipe.dir)?;
     esbuild
         .arg(&recipe.source)
         .args(["--bundle", "--format=esm", "--platform=neutral", "--target=es2023", "--log-level=warning"])
@@ -59,56 +82,52 @@ pub(super) fn compile(recipe: &Recipe, work: &Workplace, say: &dyn Fn(&str)) -> 
         // The side of the library that talks to a host, not the one for tests.
         .args(["--conditions=tollgate", "--external:tollgate:*", "--external:wasi:*"])
         .arg(format!("--alias:tollgate={}", library.join("index.js").display()))
-        .arg(format!("--alias:#derived={}", derived.display()))
+        .arg(format!("--alias:#derived={}", types.display()))
         .args(NODE_MODULES.map(|(name, file)| format!("--alias:{name}={}", library.join(file).display())))
-        .arg(format!("--outfile={}", module.display()));
-    let bundled = work.path().join("bundled.json");
-    esbuild.arg("--sourcemap=external").arg(format!("--metafile={}", bundled.display()));
-    run_explained(esbuild, &recipe.source, explained)?;
-    let bundled = said(&bundled)?;
-    for file in bundled["inputs"].as_object().into_iter().flat_map(Map::keys) {
-        work.reads(&recipe.dir.join(file));
+        .arg(format!("--outfile={}", work.path().join(MODULE).display()))
+        .arg("--sourcemap=external")
+        .arg(format!("--metafile={}", report.display()));
+    run_rewritten(esbuild, &recipe.source, with_applicable_advice)?;
+    let report = read_json(&report)?;
+    for file in report["inputs"].as_object().into_iter().flat_map(Map::keys) {
+        work.note_read(&recipe.dir.join(file));
     }
-    let map = said(&module.with_extension("js.map"))?;
-    let lines = lines::table(&map, work.path(), &[&recipe.dir, library.parent().unwrap_or(library)]);
-    let bundle = fs::OpenOptions::new().append(true).open(&module);
-    let written = bundle.and_then(|mut bundle| bundle.write_all(lines.as_bytes()));
-    written.map_err(BuildError::file(&module, "written"))?;
-    let world = work.world(&imports(&bundled), &library.join("wit/wasi.wit"))?;
-    let component = work.path().join("tool.wasm");
-    componentize
-        .arg("--wit")
-        .arg(world)
-        .args(["--world", "tollgate:made/made", "--js", "tool.js", "--sync", "--output"])
-        .arg(&component);
-    run(componentize, &recipe.source, say)?;
-    fs::read(&component).map_err(BuildError::file(&component, "read"))
+    Ok(report)
 }
 
-/// Returns the interfaces that a bundle imports, by esbuild's report: the engine would import
-/// everything that its world has.
-fn imports(bundled: &Value) -> Vec<String> {
-    let outputs = bundled["outputs"].as_object().into_iter().flat_map(Map::values);
+/// Appends the table to the bundle that maps its lines to those of the sources.
+fn append_line_table(recipe: &Recipe, work: &WorkDir) -> Result<(), BuildError> {
+    let (library, module) = (recipe.sdk()?, work.path().join(MODULE));
+    let map = read_json(&module.with_extension("js.map"))?;
+    let table = lines::table(&map, work.path(), &[&recipe.dir, library.parent().unwrap_or(library)]);
+    let bundle = fs::OpenOptions::new().append(true).open(&module);
+    let written = bundle.and_then(|mut bundle| bundle.write_all(table.as_bytes()));
+    written.map_err(BuildError::file(&module, "written"))
+}
+
+/// Returns the interfaces that a bundle imports, by esbuild's report. The component gets a world with
+/// these alone, because the engine imports everything that its world has.
+fn imports(report: &Value) -> Vec<String> {
+    let outputs = report["outputs"].as_object().into_iter().flat_map(Map::values);
     let imports = outputs.filter_map(|output| output["imports"].as_array()).flatten();
     let names: BTreeSet<&str> = imports.filter_map(|import| import["path"].as_str()).collect();
     names.into_iter().map(str::to_owned).collect()
 }
 
-/// Replaces the options that esbuild recommends if it does not find a module, because none of them
-/// helps here.
-fn explained(said: &str) -> String {
+/// Replaces the advice that esbuild gives if it does not find a module, because none of it helps here.
+fn with_applicable_advice(output: &str) -> String {
     let mut module = "";
     let mut text = String::new();
-    for line in said.lines() {
+    for line in output.lines() {
         if let Some((_, name)) = line.split_once("Could not resolve \"") {
             module = name.trim_end_matches('"');
         }
         if line.contains("\"--platform=node\"") {
-            text.push_str("  Of the modules of Node, a tool has fs and fs/promises. Use fetch for HTTP; processes and sockets are not available.");
+            text.push_str("  Of Node's modules, a tool can import fs and fs/promises. Use fetch for HTTP; processes and sockets are not available.");
         } else if line.contains("as external to exclude it from the bundle") {
             let parts = if module.starts_with('@') { 2 } else { 1 };
             let package = module.split('/').take(parts).collect::<Vec<_>>().join("/");
-            text.push_str("  To add the package, type in the tool's directory: npm install ");
+            text.push_str("  To add the package, run in the tool's directory: npm install ");
             text.push_str(&package);
         } else {
             text.push_str(line);
@@ -118,10 +137,11 @@ fn explained(said: &str) -> String {
     text
 }
 
-/// Reads a program's report on its work, with paths relative to where it ran.
-fn said(file: &Path) -> Result<Value, BuildError> {
+/// Reads a JSON file that a program wrote.
+fn read_json(file: &Path) -> Result<Value, BuildError> {
     let text = fs::read_to_string(file).map_err(BuildError::file(file, "read"))?;
-    serde_json::from_str(&text).map_err(|e| BuildError::Failed(format!("{}: {e}", file.display())))
+    serde_json::from_str(&text)
+        .map_err(|e| BuildError::Failed(format!("{} is not valid JSON: {e}", file.display())))
 }
 
 /// Finds the TypeScript compiler: the project's own, or the one that `tsc` on the path belongs to.
@@ -132,10 +152,10 @@ pub(super) fn compiler(project: &Path) -> Result<PathBuf, BuildError> {
     let found = own.chain(global).map(|package| package.join(COMPILER)).find(|file| file.is_file());
     found.ok_or_else(|| {
         let Some(tsc) = tsc else {
-            return BuildError::Failed(format!("tsc is not installed. Type: {}", TYPESCRIPT.install));
+            return BuildError::Failed(format!("tsc is not installed; run: {}", TYPESCRIPT.install));
         };
         BuildError::Failed(format!(
-            "{} is not from TypeScript 6, which reads the types of the tools. Type: {}, or within the project: npm install --save-dev typescript@6",
+            "{} is not from TypeScript 6, which reads the types of the tools; run: {}, or within the project: npm install --save-dev typescript@6",
             tsc.display(),
             TYPESCRIPT.install
         ))
@@ -148,16 +168,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn esbuild_recommends_what_helps_a_tool() {
-        let said = "✘ [ERROR] Could not resolve \"@scope/pkg/sub\"\n\n    tool.js:1:15:\n\n  You can mark the \
+    fn the_advice_of_esbuild_applies_to_tools() {
+        let output = "✘ [ERROR] Could not resolve \"@scope/pkg/sub\"\n\n    tool.js:1:15:\n\n  You can mark the \
             path \"@scope/pkg/sub\" as external to exclude it from the bundle, which will remove this error.\n\
             ✘ [ERROR] Could not resolve \"net\"\n\n  Are you trying to bundle for node? You can use \
             \"--platform=node\" to do that.\n";
         assert_eq!(
-            explained(said),
-            "✘ [ERROR] Could not resolve \"@scope/pkg/sub\"\n\n    tool.js:1:15:\n\n  To add the package, type in \
-            the tool's directory: npm install @scope/pkg\n✘ [ERROR] Could not resolve \"net\"\n\n  Of the \
-            modules of Node, a tool has fs and fs/promises. Use fetch for HTTP; processes and sockets are not \
+            with_applicable_advice(output),
+            "✘ [ERROR] Could not resolve \"@scope/pkg/sub\"\n\n    tool.js:1:15:\n\n  To add the package, run in \
+            the tool's directory: npm install @scope/pkg\n✘ [ERROR] Could not resolve \"net\"\n\n  Of Node's \
+            modules, a tool can import fs and fs/promises. Use fetch for HTTP; processes and sockets are not \
             available.\n"
         );
     }

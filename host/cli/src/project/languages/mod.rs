@@ -9,7 +9,7 @@ mod program;
 mod python;
 mod sources;
 mod stamp;
-mod workplace;
+mod work_dir;
 
 use super::error::BuildError;
 use super::recipe::{Language, Recipe};
@@ -19,7 +19,7 @@ pub(crate) use python::PYTHON;
 pub(super) use sources::of as sources_of;
 use stamp::Stamp;
 use std::path::Path;
-use workplace::Workplace;
+use work_dir::WorkDir;
 pub(super) use {c::ZIG, go::GO, javascript::NODE, python::PACKAGES};
 
 /// Runs the tests of JavaScript tools.
@@ -51,19 +51,18 @@ pub(crate) fn check_programs(language: Language, needed: Vec<Program>) -> Result
 
 fn report_missing(language: Language, missing: &[Program]) -> Result<(), BuildError> {
     let Some(name) = toolchain_of(language).filter(|_| !missing.is_empty()) else { return Ok(()) };
-    let is_own = |program: &&Program| ["node", "npm", "python3"].contains(&program.names[0]);
-    let (own, others): (Vec<&Program>, Vec<&Program>) = missing.iter().partition(is_own);
-    let names = |programs: &[&Program]| {
-        programs.iter().map(|program| program.names[0]).collect::<Vec<_>>().join(", ")
-    };
-    let mut remedies: Vec<String> = own.iter().map(|program| program.install.to_owned()).collect();
-    if !others.is_empty() {
+    // `tollgate toolchains install` does not install these.
+    let is_of_system = |program: &&Program| ["node", "npm", "python3"].contains(&program.names[0]);
+    let (of_system, of_toolchain): (Vec<&Program>, Vec<&Program>) = missing.iter().partition(is_of_system);
+    let names: Vec<&str> = missing.iter().map(|program| program.names[0]).collect();
+    let mut remedies: Vec<String> = of_system.iter().map(|program| program.install.to_owned()).collect();
+    if !of_toolchain.is_empty() {
         remedies.push(format!("tollgate toolchains install {name}"));
     }
     Err(BuildError::Failed(format!(
-        "{} missing: {}. Type: {}",
+        "{} missing: {}; run: {}",
         if missing.len() == 1 { "a compiler is" } else { "compilers are" },
-        names(&missing.iter().collect::<Vec<_>>()),
+        names.join(", "),
         remedies.join(", then ")
     )))
 }
@@ -101,8 +100,8 @@ fn compilers(language: Language) -> Vec<Program> {
     }
 }
 
-/// Compiles a project into `build/NAME.wasm` within it. Does nothing if that file was made of the
-/// same sources.
+/// Compiles a project into `build/NAME.wasm` within it. Does nothing if that file was made from
+/// the same inputs.
 ///
 /// # Errors
 /// The recipe is wrong, a compiler is missing, or the code does not compile.
@@ -112,17 +111,11 @@ pub(crate) fn compile(dir: &Path, say: &dyn Fn(&str)) -> Result<Artifact, BuildE
     let name = recipe.dir.file_name().and_then(|name| name.to_str()).unwrap_or("tool");
     let file = out.join(name).with_extension("wasm");
     let stamp = Stamp::of(&recipe, &compilers(recipe.language));
-    if stamp.stands(&file) {
-        return Ok(Artifact {
-            file,
-            fresh: true,
-            project: Some(recipe.dir),
-            statements: Vec::new(),
-            turn: None,
-        });
+    if stamp.is_current(&file) {
+        return Ok(Artifact::new(file, true, Some(recipe.dir)));
     }
     check_compilers(&recipe)?;
-    let work = Workplace::new()?;
+    let work = WorkDir::new()?;
     let bytes = match recipe.language {
         Language::C => c::compile(&recipe, &work, say)?,
         Language::Go => go::compile(&recipe, &work, say)?,
@@ -134,14 +127,14 @@ pub(crate) fn compile(dir: &Path, say: &dyn Fn(&str)) -> Result<Artifact, BuildE
     // rebuilt.
     stamp::remove(&file)?;
     install::put(&bytes, &file, &out)?;
-    stamp.keep(&file, &out, &work.read_beyond(&recipe))?;
-    Ok(Artifact { file, fresh: false, project: Some(recipe.dir), statements: Vec::new(), turn: None })
+    stamp.store(&file, &out, &work.files_read_outside(&recipe))?;
+    Ok(Artifact::new(file, false, Some(recipe.dir)))
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::workplace::CONTRACT;
+    use super::work_dir::CONTRACT;
     use super::*;
     use std::collections::BTreeSet;
     use std::fs;

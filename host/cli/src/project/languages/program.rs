@@ -1,5 +1,4 @@
-//! The external compilers, which are looked up on the path; if one is missing, the error names the
-//! command that installs it.
+//! External compilers: how they are found on the path, run, and reported if they are missing or fail.
 
 use super::super::error::BuildError;
 use super::super::toolchains;
@@ -9,10 +8,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-/// The time until the first note that a compiler is still running; each interval is twice the last.
-const FIRST_WORD: Duration = Duration::from_secs(4);
+/// The running time after which a compiler is first reported as still running. Each further report
+/// comes after twice the time of the one before.
+const FIRST_REPORT: Duration = Duration::from_secs(4);
 /// The interval at which a running compiler is polled.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A program that a language needs.
 #[derive(Clone, Copy)]
@@ -30,7 +30,7 @@ impl Program {
     /// It is not installed; the error names the command that installs it.
     pub(crate) fn command(&self, dir: &Path) -> Result<Command, BuildError> {
         let path = self.find().ok_or_else(|| {
-            BuildError::Failed(format!("{} is not installed. Type: {}", self.names[0], self.install))
+            BuildError::Failed(format!("{} is not installed; run: {}", self.names[0], self.install))
         })?;
         let mut command = Command::new(path);
         // Compilers look for each other on the path.
@@ -45,26 +45,25 @@ impl Program {
     /// `None` if it is not installed.
     pub(crate) fn identity(&self) -> Option<String> {
         let file = self.find()?.canonicalize().ok()?;
-        let there = file.metadata().ok()?;
-        let time = there.modified().ok()?.duration_since(UNIX_EPOCH).ok()?.as_nanos();
-        Some(format!("{} {} {} {time}", self.names[0], file.display(), there.len()))
+        let metadata = file.metadata().ok()?;
+        let time = metadata.modified().ok()?.duration_since(UNIX_EPOCH).ok()?.as_nanos();
+        Some(format!("{} {} {} {time}", self.names[0], file.display(), metadata.len()))
     }
 
-    /// Returns the directories in which programs are looked for: those of the variable `PATH`, then
-    /// the one that `tollgate toolchains install` fills.
+    /// Returns the directories in which programs are looked for, in the format of the variable `PATH`:
+    /// those of that variable, then the one that `tollgate toolchains install` fills.
     pub(crate) fn search_path() -> OsString {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let installed = toolchains::dir().map(|dir| dir.join("bin"));
-        let folders = std::env::split_paths(&path).chain(installed);
-        std::env::join_paths(folders).unwrap_or(path)
+        let dirs = std::env::split_paths(&path).chain(installed);
+        std::env::join_paths(dirs).unwrap_or(path)
     }
 
     /// Returns its path if it is installed.
     pub(crate) fn find(&self) -> Option<PathBuf> {
-        let folders: Vec<PathBuf> = std::env::split_paths(&Self::search_path()).collect();
-        self.names
-            .iter()
-            .find_map(|name| folders.iter().map(|dir| dir.join(name)).find(|file| file.is_file()))
+        let dirs: Vec<PathBuf> = std::env::split_paths(&Self::search_path()).collect();
+        let in_dirs = |name: &&str| dirs.iter().map(|dir| dir.join(name)).find(|file| file.is_file());
+        self.names.iter().find_map(in_dirs)
     }
 }
 
@@ -78,26 +77,26 @@ pub(super) fn run(mut command: Command, source: &Path, say: &dyn Fn(&str)) -> Re
     let name = Path::new(&path).file_name().unwrap_or_default().to_string_lossy();
     let status = command.spawn().and_then(|child| wait(child, &name, say));
     let status = status.map_err(|e| BuildError::Failed(format!("{path} cannot be run: {e}")))?;
-    compiled(status, source, &path)
+    check_status(status, source, &path)
 }
 
-/// Runs a compiler whose output on standard error is changed by this function.
+/// Runs a compiler, and prints its output on standard error as `rewrite` changes it.
 ///
 /// # Errors
 /// It cannot be run or fails; its own output is on standard error.
-pub(super) fn run_explained(
+pub(super) fn run_rewritten(
     mut command: Command,
     source: &Path,
-    explain: impl Fn(&str) -> String,
+    rewrite: impl Fn(&str) -> String,
 ) -> Result<(), BuildError> {
     let path = command.get_program().to_string_lossy().into_owned();
-    let said = command.stderr(Stdio::piped()).output();
-    let said = said.map_err(|e| BuildError::Failed(format!("{path} cannot be run: {e}")))?;
-    eprint!("{}", explain(&String::from_utf8_lossy(&said.stderr)));
-    compiled(said.status, source, &path)
+    let output = command.stderr(Stdio::piped()).output();
+    let output = output.map_err(|e| BuildError::Failed(format!("{path} cannot be run: {e}")))?;
+    eprint!("{}", rewrite(&String::from_utf8_lossy(&output.stderr)));
+    check_status(output.status, source, &path)
 }
 
-fn compiled(status: ExitStatus, source: &Path, compiler: &str) -> Result<(), BuildError> {
+fn check_status(status: ExitStatus, source: &Path, compiler: &str) -> Result<(), BuildError> {
     if !status.success() {
         return Err(BuildError::Failed(format!(
             "{} does not compile ({status}); see the output of {compiler} above",
@@ -107,35 +106,35 @@ fn compiled(status: ExitStatus, source: &Path, compiler: &str) -> Result<(), Bui
     Ok(())
 }
 
-/// Runs a program that reports about this source, and returns its output.
+/// Runs a program that lists the files that a source needs, and returns its standard output.
 ///
 /// # Errors
 /// It cannot be run or fails; its own output is on standard error.
-pub(super) fn ask(mut command: Command, source: &Path) -> Result<String, BuildError> {
+pub(super) fn list_files(mut command: Command, source: &Path) -> Result<String, BuildError> {
     let path = command.get_program().to_string_lossy().into_owned();
-    let said = command.stdout(Stdio::piped()).stderr(Stdio::inherit()).output();
-    let said = said.map_err(|e| BuildError::Failed(format!("{path} cannot be run: {e}")))?;
-    if !said.status.success() {
+    let output = command.stdout(Stdio::piped()).stderr(Stdio::inherit()).output();
+    let output = output.map_err(|e| BuildError::Failed(format!("{path} cannot be run: {e}")))?;
+    if !output.status.success() {
         return Err(BuildError::Failed(format!(
             "{path} failed to list the files of {} ({}); see its output above",
             source.display(),
-            said.status
+            output.status
         )));
     }
-    Ok(String::from_utf8_lossy(&said.stdout).into_owned())
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Waits until a program has ended, and reports by this name that it is still running.
+/// Waits until a program has ended. Reports a slow one by this name as still running.
 pub(crate) fn wait(mut child: Child, name: &str, say: &dyn Fn(&str)) -> io::Result<ExitStatus> {
-    let (began, mut next) = (Instant::now(), FIRST_WORD);
+    let (started, mut next_report) = (Instant::now(), FIRST_REPORT);
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(status);
         }
-        if began.elapsed() >= next {
-            say(&format!("{name} is still running after {} s", next.as_secs()));
-            next *= 2;
+        if started.elapsed() >= next_report {
+            say(&format!("{name} is still running after {} s", next_report.as_secs()));
+            next_report *= 2;
         }
-        std::thread::sleep(LOOK_AGAIN);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }

@@ -3,7 +3,7 @@
 use super::super::error::BuildError;
 use super::super::recipe::Recipe;
 use super::program::{Program, run};
-use super::workplace::{WORLD, Workplace};
+use super::work_dir::{WORLD, WorkDir};
 use std::fs;
 
 /// Runs the tests of Python tools.
@@ -25,7 +25,7 @@ except SyntaxError:
     sys.excepthook(*sys.exc_info())
     sys.exit(sys.version_info >= (3, 14))";
 
-pub(super) fn compile(recipe: &Recipe, work: &Workplace, say: &dyn Fn(&str)) -> Result<Vec<u8>, BuildError> {
+pub(super) fn compile(recipe: &Recipe, work: &WorkDir, say: &dyn Fn(&str)) -> Result<Vec<u8>, BuildError> {
     let component = work.path().join("tool.wasm");
     let Some(module) = recipe.source.file_stem() else {
         return Err(BuildError::Usage(format!("{} is not a Python module", recipe.source.display())));
@@ -37,7 +37,7 @@ pub(super) fn compile(recipe: &Recipe, work: &Workplace, say: &dyn Fn(&str)) -> 
     let entry = work.path().join("entry");
     let environment = work.path().join("environment");
     for dir in [&entry, &environment.join("lib/site-packages")] {
-        fs::create_dir_all(dir).map_err(BuildError::file(dir, "made"))?;
+        fs::create_dir_all(dir).map_err(BuildError::file(dir, "created"))?;
     }
     let file = entry.join("entry.py");
     let text = ENTRY.replace("MODULE", &module.to_string_lossy());

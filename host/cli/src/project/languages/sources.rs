@@ -5,22 +5,23 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// Directories without sources at the top level of a project; further down, such a name has no
+/// Directories of build output at the top level of a project. Further down, these names have no
 /// special meaning.
-const MADE: [&str; 2] = ["build", "target"];
-/// Directories without sources at any level: their contents follow from the files beside them.
-const KEPT_BY_TOOLS: [&str; 2] = ["node_modules", "__pycache__"];
-/// The record in `node_modules` of what npm has actually installed, which may differ from what the
-/// project's own file requests.
-const INSTALLED: &str = "node_modules/.package-lock.json";
+const BUILD_OUTPUTS: [&str; 2] = ["build", "target"];
+/// Directories at any level that tools fill from the files beside them.
+const FILLED_BY_TOOLS: [&str; 2] = ["node_modules", "__pycache__"];
+/// npm's record of the packages that it has installed, which may differ from those that the project's
+/// own file requests.
+const INSTALLED_PACKAGES: &str = "node_modules/.package-lock.json";
 /// The maximum depth of directories, including links to directories.
 const MAX_DEPTH: usize = 16;
 /// The maximum number of files.
 const MAX_FILES: usize = 20_000;
+/// The maximum total size of the files.
 const MAX_BYTES: u64 = 1 << 30;
 
-/// Returns the files in a project's directory and below, by name. `None` if there are too many or
-/// not all can be read. Follows links, even out of the project, and visits each directory once.
+/// Returns the files in a project's directory and below, sorted by path. `None` if there are too many,
+/// they are too large or nested too deeply, or not all can be read. Follows links, even out of the project, and visits each directory once.
 pub(in crate::project) fn of(root: &Path) -> Option<BTreeSet<PathBuf>> {
     within(root, MAX_FILES, MAX_BYTES)
 }
@@ -28,7 +29,7 @@ pub(in crate::project) fn of(root: &Path) -> Option<BTreeSet<PathBuf>> {
 fn within(root: &Path, files_left: usize, bytes_left: u64) -> Option<BTreeSet<PathBuf>> {
     let mut walk = Walk { root, files: BTreeSet::new(), seen: BTreeSet::new(), files_left, bytes_left };
     walk.directory(root, 0)?;
-    walk.entry(root.join(INSTALLED), MAX_DEPTH)?;
+    walk.entry(root.join(INSTALLED_PACKAGES), MAX_DEPTH)?;
     Some(walk.files)
 }
 
@@ -47,7 +48,7 @@ impl Walk<'_> {
             return Some(());
         }
         let entries = fs::read_dir(dir).ok()?.map(|entry| Some(entry.ok()?.path()));
-        // Sorted, so that of two paths to a directory the same one is always taken.
+        // Sorted, so that of two paths to a directory, it is always the same one that counts.
         for path in entries.collect::<Option<BTreeSet<PathBuf>>>()? {
             self.entry(path, depth)?;
         }
@@ -55,17 +56,17 @@ impl Walk<'_> {
     }
 
     fn entry(&mut self, path: PathBuf, depth: usize) -> Option<()> {
-        let there = match fs::metadata(&path) {
-            Ok(there) => there,
+        let metadata = match fs::metadata(&path) {
+            Ok(metadata) => metadata,
             // A dangling link, or a file that was removed meanwhile.
             Err(e) if e.kind() == ErrorKind::NotFound => return Some(()),
             Err(_) => return None,
         };
-        if there.is_file() {
+        if metadata.is_file() {
             self.files_left = self.files_left.checked_sub(1)?;
-            self.bytes_left = self.bytes_left.checked_sub(there.len())?;
+            self.bytes_left = self.bytes_left.checked_sub(metadata.len())?;
             self.files.insert(path);
-        } else if there.is_dir() && !self.is_passed_over(&path) {
+        } else if metadata.is_dir() && !self.is_skipped(&path) {
             if depth == MAX_DEPTH {
                 return None;
             }
@@ -74,10 +75,12 @@ impl Walk<'_> {
         Some(())
     }
 
-    fn is_passed_over(&self, dir: &Path) -> bool {
+    fn is_skipped(&self, dir: &Path) -> bool {
         let name = dir.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let is_at_the_root = dir.parent() == Some(self.root);
-        name.starts_with('.') || KEPT_BY_TOOLS.contains(&name) || is_at_the_root && MADE.contains(&name)
+        let is_at_root = dir.parent() == Some(self.root);
+        name.starts_with('.')
+            || FILLED_BY_TOOLS.contains(&name)
+            || is_at_root && BUILD_OUTPUTS.contains(&name)
     }
 }
 
@@ -93,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_may_go_into_a_component_is_looked_at() {
+    fn files_that_may_go_into_a_component_are_found() {
         let place = tempfile::tempdir().unwrap();
         let root = place.path().join("tool");
         for file in [
@@ -133,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_is_looked_at_is_nothing_to_compare() {
+    fn a_project_beyond_the_limits_has_no_list_of_files() {
         let place = tempfile::tempdir().unwrap();
         for name in ["a", "b", "c"] {
             fs::write(place.path().join(name), "four").unwrap();

@@ -1,5 +1,5 @@
 //! Stamps of components: a digest of everything that goes into a component, and its compilers,
-//! stored beside it to tell whether it is up to date.
+//! stored beside it so that a later build can tell whether it is up to date.
 //!
 //! Compilers report the files that they read outside the project and the library, such as a header
 //! beside it. Each such file is stored with its own digest.
@@ -11,7 +11,7 @@ use super::super::error::BuildError;
 use super::super::install;
 use super::program::Program;
 use super::sources;
-use super::workplace::CONTRACT;
+use super::work_dir::CONTRACT;
 use crate::project::recipe::{Language, Recipe};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
@@ -20,7 +20,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use wasi_preview1_component_adapter_provider::WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER;
 
-/// The inputs of a component.
+/// The inputs of a component, as digests and identities.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Stamp {
     /// A digest of the project's files, its library's, the contract, and this program's own part.
@@ -36,35 +36,35 @@ impl Stamp {
         Self { digest: digest(recipe), compilers: compilers.iter().filter_map(Program::identity).collect() }
     }
 
-    /// Returns whether the component exists and was made of these inputs.
-    pub(super) fn stands(&self, component: &Path) -> bool {
-        let (Some(digest), Ok(kept)) = (&self.digest, fs::read_to_string(beside(component))) else {
+    /// Returns whether the component exists and was made from these inputs.
+    pub(super) fn is_current(&self, component: &Path) -> bool {
+        let (Some(digest), Ok(stored)) = (&self.digest, fs::read_to_string(stamp_file(component))) else {
             return false;
         };
-        let mut kept = kept.lines();
-        let is_same = kept.next() == Some(digest.as_str());
-        let (read, made_by): (Vec<&str>, Vec<&str>) = kept.partition(|line| line.starts_with(READ));
+        let mut lines = stored.lines();
+        let is_same = lines.next() == Some(digest.as_str());
+        let (files, compilers): (Vec<&str>, Vec<&str>) = lines.partition(|line| line.starts_with(READ));
         is_same
             && component.is_file()
-            && self.compilers.iter().all(|one| made_by.contains(&one.as_str()))
-            && read.into_iter().all(is_as_it_was)
+            && self.compilers.iter().all(|compiler| compilers.contains(&compiler.as_str()))
+            && files.into_iter().all(is_unchanged)
     }
 
-    /// Stores the stamp beside the component, in this directory, atomically, with the other files
-    /// that a compiler read.
+    /// Stores the stamp atomically beside the component, in the directory `dir`, with the files outside
+    /// of the project that its compilers read. Stores nothing if one of these files cannot be read.
     ///
     /// # Errors
     /// It cannot be written.
-    pub(super) fn keep(
+    pub(super) fn store(
         &self,
         component: &Path,
         dir: &Path,
-        beyond: &BTreeSet<PathBuf>,
+        outside: &BTreeSet<PathBuf>,
     ) -> Result<(), BuildError> {
-        let read: Option<Vec<String>> = beyond.iter().map(|file| read_line(file)).collect();
+        let read: Option<Vec<String>> = outside.iter().map(|file| read_line(file)).collect();
         let (Some(digest), Some(read)) = (&self.digest, read) else { return Ok(()) };
         let lines = [std::slice::from_ref(digest), &self.compilers, &read].concat().join("\n");
-        install::put(lines.as_bytes(), &beside(component), dir)
+        install::put(lines.as_bytes(), &stamp_file(component), dir)
     }
 }
 
@@ -78,7 +78,8 @@ fn read_line(file: &Path) -> Option<String> {
     Some(format!("{READ}{} {path}", hex(Sha256::digest(fs::read(file).ok()?).as_slice())))
 }
 
-fn is_as_it_was(line: &str) -> bool {
+/// Returns whether the file of a line still has the digest of the line.
+fn is_unchanged(line: &str) -> bool {
     let path = line.strip_prefix(READ).and_then(|rest| rest.split_once(' '));
     path.is_some_and(|(_, path)| read_line(Path::new(path)).as_deref() == Some(line))
 }
@@ -114,14 +115,14 @@ fn digest(recipe: &Recipe) -> Option<String> {
 /// # Errors
 /// It exists and cannot be removed.
 pub(super) fn remove(component: &Path) -> Result<(), BuildError> {
-    let file = beside(component);
+    let file = stamp_file(component);
     match fs::remove_file(&file) {
         Err(e) if e.kind() != ErrorKind::NotFound => Err(BuildError::file(&file, "removed")(e)),
         _ => Ok(()),
     }
 }
 
-fn beside(component: &Path) -> PathBuf {
+fn stamp_file(component: &Path) -> PathBuf {
     component.with_extension("stamp")
 }
 

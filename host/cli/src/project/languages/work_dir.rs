@@ -22,14 +22,14 @@ pub(super) const CONTRACT: [(&str, &str); 8] = [
 /// The world that the guest libraries are built for.
 pub(super) const WORLD: &str = "tollgate:tool/full-tool-component";
 
-/// The directory for compilers' temporary files, which is removed on drop.
-pub(super) struct Workplace {
+/// A directory for a compiler's temporary files, which is removed on drop.
+pub(super) struct WorkDir {
     dir: TempDir,
-    /// The files that compilers report reading.
+    /// The files that compilers report to have read.
     read: RefCell<BTreeSet<PathBuf>>,
 }
 
-impl Workplace {
+impl WorkDir {
     pub(super) fn new() -> Result<Self, BuildError> {
         let dir = tempfile::tempdir().map_err(BuildError::file(&std::env::temp_dir(), "written to"))?;
         Ok(Self { dir, read: RefCell::default() })
@@ -39,9 +39,9 @@ impl Workplace {
         self.dir.path()
     }
 
-    /// Adds a file that went into the component.
-    pub(super) fn reads(&self, file: &Path) {
-        // A missing file was temporary.
+    /// Notes a file that went into the component.
+    pub(super) fn note_read(&self, file: &Path) {
+        // A file that no longer exists was temporary.
         if let Ok(file) = file.canonicalize() {
             self.read.borrow_mut().insert(file);
         }
@@ -49,7 +49,7 @@ impl Workplace {
 
     /// Returns the files that were read, except those of the project, its library and this
     /// directory.
-    pub(super) fn read_beyond(&self, recipe: &Recipe) -> BTreeSet<PathBuf> {
+    pub(super) fn files_read_outside(&self, recipe: &Recipe) -> BTreeSet<PathBuf> {
         let here = self.path().canonicalize().ok();
         let known = [Some(recipe.dir.as_path()), recipe.sdk.as_deref(), here.as_deref()];
         let is_known = |file: &PathBuf| known.into_iter().flatten().any(|dir| file.starts_with(dir));
@@ -63,8 +63,8 @@ impl Workplace {
         Ok(wit)
     }
 
-    /// Writes a world of an ordinary tool with these further imports to a directory, with the
-    /// packages that they belong to: the contract, and those in `packages`.
+    /// Writes the world of an ordinary tool with these further imports to a directory, together with
+    /// the packages that define them: the contract, and the WIT file `packages`.
     pub(super) fn world(&self, imports: &[String], packages: &Path) -> Result<PathBuf, BuildError> {
         let wit = self.path().join("world");
         write_contract(&wit.join("deps/tool"))?;
@@ -82,7 +82,7 @@ impl Workplace {
 }
 
 fn write_contract(dir: &Path) -> Result<(), BuildError> {
-    fs::create_dir_all(dir).map_err(BuildError::file(dir, "made"))?;
+    fs::create_dir_all(dir).map_err(BuildError::file(dir, "created"))?;
     for (name, text) in CONTRACT {
         let file = dir.join(name);
         fs::write(&file, text).map_err(BuildError::file(&file, "written"))?;
