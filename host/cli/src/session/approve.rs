@@ -4,7 +4,7 @@
 use crate::globals::Globals;
 use crate::session::ask::can_ask;
 use crate::session::data::open_store;
-use crate::session::grant_audit::About;
+use crate::session::grant_audit::AuditSubject;
 use crate::session::grants;
 use crate::terminal::output::{BOLD, DIM, WAITS};
 use crate::terminal::table::terminal_width;
@@ -122,7 +122,7 @@ pub(crate) async fn ask_all(
             read_line()
         };
         if let Some(decided) = decide(&subject, config, &mut approvals, columns, &mut answer)? {
-            settle(&*store, subject.about(), decided.noted, decided.changes).await?;
+            settle(&*store, subject.audit_subject(), decided.noted, decided.changes).await?;
             changed = true;
         }
     }
@@ -162,7 +162,7 @@ fn decide(
     if decision == Decision::Declined {
         let mut changes = begin()?;
         record(approvals, &mut changes, subject, decision)?;
-        let noted = subject.about().declined(subject.asks.as_ref(), &subject.news);
+        let noted = subject.audit_subject().declined(subject.asks.as_ref(), &subject.news);
         return Ok(Some(PersonDecision { noted, changes }));
     }
     let before = config.grants_of(&subject.id);
@@ -179,7 +179,7 @@ fn decide(
     if let Some(edit) = edit {
         let after = edit.prepare(&mut changes).map_err(|e| not_written(&e))?.grants_of(&subject.id);
         if before != after {
-            noted.extend(subject.about().granted(&before, &after));
+            noted.extend(subject.audit_subject().granted(&before, &after));
         }
     }
     Ok(Some(PersonDecision { noted, changes }))
@@ -258,13 +258,13 @@ fn chosen_pattern(
 /// Records the decision, then applies it. If applying fails, the audit says so.
 pub(crate) async fn settle(
     store: &dyn AuditStore,
-    about: About<'_>,
+    audit_subject: AuditSubject<'_>,
     noted: Vec<AuditRecord>,
     changes: Changes,
 ) -> Result<(), Failure> {
     store.record_audit(noted).await.map_err(|e| not_recorded(&e))?;
     if let Err(why) = changes.commit() {
-        store.record_audit(vec![about.not_written(&why)]).await?;
+        store.record_audit(vec![audit_subject.not_written(&why)]).await?;
         return Err(not_written(&why));
     }
     Ok(())
@@ -392,14 +392,14 @@ impl Subject {
     }
 
     /// Returns the component as the audit names it.
-    pub(crate) fn about(&self) -> About<'_> {
-        About { id: &self.id, digest: Some(&self.digest) }
+    pub(crate) fn audit_subject(&self) -> AuditSubject<'_> {
+        AuditSubject { id: &self.id, digest: Some(&self.digest) }
     }
 
     /// Returns the audit record of the approval.
     pub(crate) fn approval(&self) -> AuditRecord {
         let asks = self.asks.as_ref().map(RequestedGrants::each).unwrap_or_default();
-        self.about().approved(&[asks, self.surface.needs().each()].concat())
+        self.audit_subject().approved(&[asks, self.surface.needs().each()].concat())
     }
 
     /// Returns the question, with the requests last, next to where the answer is typed.

@@ -3,7 +3,7 @@
 use crate::globals::Globals;
 use crate::render::narrate::{Narrator, outcome};
 use crate::session::ask::{QuestionOutcome, ask, can_ask, say_how_to_decide};
-use crate::session::{always, shutdown};
+use crate::session::{permanent_answers, shutdown};
 use crate::terminal::output::DIM;
 use crate::terminal::remedy::of_store;
 use crate::terminal::{Exit, Failure, Output};
@@ -14,12 +14,14 @@ use tollgate::{Host, HostError};
 use tollgate_agent::code::Code;
 use tollgate_agent::run::event::SuspendedCall;
 
-/// Narrates a run or call until it has ended; a signal that ends the program cancels it.
+/// Narrates a run or call until it has ended or waits. The first signal that ends the program cancels it,
+/// and its end is still narrated.
 pub(crate) async fn follow(mut handle: RunHandle, narrator: &mut Narrator<'_>) -> Result<RunEnd, Failure> {
     let cancellation = handle.cancellation();
     let interrupt = async move {
         shutdown::wait_for_signal().await;
         cancellation.cancel();
+        // The narration goes on until the cancelled run has ended.
         std::future::pending::<()>().await;
     };
     let narrated = async {
@@ -41,8 +43,8 @@ pub(crate) struct RestingRun {
     pub(crate) shown: Option<String>,
 }
 
-/// Follows a run until it has ended. On a terminal, asks the person its questions; a question left
-/// open ends it as well.
+/// Follows a run until it has ended. On a terminal, asks the person its questions, and stops following
+/// if one is left open.
 pub(crate) async fn follow_and_ask(
     host: &Host,
     handle: RunHandle,
@@ -54,17 +56,18 @@ pub(crate) async fn follow_and_ask(
     if !can_ask(output) {
         return Ok(RestingRun { end, shown: None });
     }
-    ask_open(host, end, None, narrator, (globals, output)).await
+    ask_open(host, end, None, narrator, globals, output).await
 }
 
-/// Asks the open questions of a run on the terminal, or `only` this call's or suspension's, until
-/// none is open or the person leaves one open.
+/// Asks the open questions of a run on the terminal until none is left, or the person leaves one open.
+/// `only` is the id of a call or a suspension; with it, only that question is asked.
 pub(crate) async fn ask_open(
     host: &Host,
     mut end: RunEnd,
     only: Option<&str>,
     narrator: &mut Narrator<'_>,
-    (globals, output): (&Globals, &Output),
+    globals: &Globals,
+    output: &Output,
 ) -> Result<RestingRun, Failure> {
     let mut shown = None;
     let wanted = |asked: &&Arc<SuspendedCall>| {
@@ -81,7 +84,7 @@ pub(crate) async fn ask_open(
             QuestionOutcome::Elsewhere(now) => end = *now,
             QuestionOutcome::Decided(decision) => match host.decide(&end.run_id, decision.clone()).await {
                 Ok(handle) => {
-                    always::keep(globals, host.toolbox().catalog(), &asked, &decision, output);
+                    permanent_answers::store(globals, host.toolbox().catalog(), &asked, &decision, output);
                     end = follow(handle, narrator).await?;
                 }
                 Err(
@@ -96,7 +99,8 @@ pub(crate) async fn ask_open(
     Ok(RestingRun { end, shown })
 }
 
-/// Shows how a run rests: its answer, its open questions, and how to make room. Returns the exit code.
+/// Shows how a run rests: its answer, its open questions, and how to make room in the store if that is
+/// what it lacks. Returns the exit code.
 pub(crate) async fn show_run_end(
     host: &Host,
     RestingRun { end, shown }: &RestingRun,
@@ -111,8 +115,8 @@ pub(crate) async fn show_run_end(
     outcome(end)
 }
 
-/// Says how to make room if a call of the run was refused because there is none for its record. For
-/// people only, not with `--json`.
+/// Prints how to make room in the store, if that lacked room for the record of the run's last call.
+/// Prints nothing with `--json`.
 pub(crate) async fn say_how_to_make_room(
     host: &Host,
     end: &RunEnd,

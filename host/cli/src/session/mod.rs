@@ -1,6 +1,5 @@
 //! Opens the configured tools, store and host, and asks the person at the terminal.
 
-pub(crate) mod always;
 pub(crate) mod approve;
 pub(crate) mod ask;
 pub(crate) mod call_end;
@@ -17,6 +16,7 @@ pub(crate) mod open;
 #[cfg(feature = "mcp")]
 pub(crate) mod operator;
 pub(crate) mod origin;
+pub(crate) mod permanent_answers;
 pub(crate) mod place;
 pub(crate) mod project_data;
 mod prompt;

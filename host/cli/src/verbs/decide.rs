@@ -2,14 +2,13 @@
 
 use crate::globals::Globals;
 use crate::render::narrate::Narrator;
-use crate::session::always::{self, question_of};
 use crate::session::ask::{can_ask, decision, is_at_a_terminal, read_answer, typed};
 use crate::session::call_end::{CallExtras, show_call_end};
 use crate::session::codes::Codes;
 use crate::session::data::{find_run, open_limited_store, recovered};
 use crate::session::follow::{RestingRun, ask_open, follow, show_run_end};
 use crate::session::models::configured_model;
-use crate::session::{OpenSession, finish, host_with, with_servers};
+use crate::session::{OpenSession, finish, host_with, permanent_answers, with_servers};
 use crate::terminal::text::shown_line;
 use crate::terminal::{Exit, Failure, Output, program};
 use clap::Args;
@@ -18,7 +17,7 @@ use tollgate::run::RunEnd;
 use tollgate::store::{RunFilter, RunStore, RunSummary, short_id};
 use tollgate::{Host, HostError};
 use tollgate_agent::run::event::SuspendedCall;
-use tollgate_agent::run::{Decision, DecisionAnswer, InputRefusal};
+use tollgate_agent::run::{Decision, DecisionAnswer, Event, InputRefusal, StoredEvent};
 
 /// Answer a suspended call and resume its run
 #[derive(Debug, Args)]
@@ -115,9 +114,7 @@ impl DecideVerb {
             // All questions of the run are asked.
             (None, None) => None,
         };
-        let asked =
-            target.as_deref().and_then(|target| question_of(record.iter().map(AsRef::as_ref), target));
-        let asked = asked.cloned();
+        let asked = target.as_deref().and_then(|target| question_of(&record, target)).cloned();
         let is_open = |question: &SuspendedCall| {
             now.waiting.iter().any(|open| open.suspension_id == question.suspension_id)
         };
@@ -143,12 +140,12 @@ impl DecideVerb {
         let rested = match (chosen, target) {
             (Some(chosen), Some(target)) => {
                 let decision = decision(&target, chosen, self.reason, self.id);
-                let end = self::decide(host, run, decision, asked, &mut narrator, (globals, output)).await?;
+                let end = self::decide(host, run, decision, asked, &mut narrator, globals, output).await?;
                 RestingRun { end, shown: None }
             }
             (_, target) => {
                 let only = target.as_deref();
-                ask_open(host, now, only, &mut narrator, (globals, output)).await?
+                ask_open(host, now, only, &mut narrator, globals, output).await?
             }
         };
         if run.kind == "call" {
@@ -158,17 +155,19 @@ impl DecideVerb {
     }
 }
 
+/// Decides a call, stores the answer if it is permanent, and follows the run until it rests.
 async fn decide(
     host: &Host,
     run: &RunSummary,
     decision: Decision,
     asked: Option<SuspendedCall>,
     narrator: &mut Narrator<'_>,
-    (globals, output): (&Globals, &Output),
+    globals: &Globals,
+    output: &Output,
 ) -> Result<RunEnd, Failure> {
     let handle = host.decide(&run.run_id, decision.clone()).await?;
     if let Some(asked) = asked {
-        always::keep(globals, host.toolbox().catalog(), &asked, &decision, output);
+        permanent_answers::store(globals, host.toolbox().catalog(), &asked, &decision, output);
     }
     follow(handle, narrator).await
 }
@@ -199,6 +198,17 @@ async fn only_waiting_run(store: &dyn RunStore) -> Result<RunSummary, Failure> {
 fn not_waiting(run: &RunSummary) -> Failure {
     let (id, status) = (short_id(&run.run_id), run.shown_status());
     Failure::usage(format!("the run {id} is not waiting for a decision: its status is {status}"))
+}
+
+/// Returns the question of a run under this id of a call or a suspension: the last one, if the call
+/// asked several.
+fn question_of<'a>(record: &'a [Arc<StoredEvent>], target: &str) -> Option<&'a SuspendedCall> {
+    record.iter().rev().find_map(|stored| match &stored.event {
+        Event::CallSuspended(asked) if asked.call_id == target || asked.suspension_id == target => {
+            Some(asked.as_ref())
+        }
+        _ => None,
+    })
 }
 
 /// Returns the only open question of a run.

@@ -6,7 +6,7 @@ use crate::render::powers;
 use crate::session::OpenSession;
 use crate::session::approve::{self, Subject};
 use crate::session::data::open_store;
-use crate::session::grant_audit::About;
+use crate::session::grant_audit::AuditSubject;
 use crate::session::grants::{check, file_of};
 use crate::terminal::output::{DIM, GOOD};
 use crate::terminal::text::shown_line;
@@ -158,7 +158,8 @@ impl GrantVerb {
             ));
         }
         check(&edit, &id, &given, &opened.config)?;
-        let about = subject.as_ref().map_or(About { id: &id, digest: None }, Subject::about);
+        let audit_subject =
+            subject.as_ref().map_or(AuditSubject { id: &id, digest: None }, Subject::audit_subject);
         let mut changes = Changes::begin(&path).map_err(|e| approve::not_written(&e))?;
         let mut noted = Vec::new();
         if let Some(subject) = &subject {
@@ -167,8 +168,8 @@ impl GrantVerb {
             noted.extend(self.asked.then(|| subject.approval()));
         }
         let config = edit.prepare(&mut changes).map_err(|e| approve::not_written(&e))?;
-        noted.extend(about.granted(&before, &config.grants_of(&id)));
-        approve::settle(&*store, about, noted, changes).await?;
+        noted.extend(audit_subject.granted(&before, &config.grants_of(&id)));
+        approve::settle(&*store, audit_subject, noted, changes).await?;
         show(&id, &config, subject.as_ref().filter(|_| self.asked), output);
         warn_without_effect(&id, &config, &opened.loaded, output);
         if !self.asked && opened.loaded.pending.iter().any(|pending| pending.id == id) {
@@ -209,8 +210,9 @@ impl RevokeVerb {
         let loaded = OpenSession::load(config, output).await.ok().map(|opened| opened.loaded);
         let subject = loaded.and_then(|loaded| approve::subject(&loaded, &id).ok().flatten());
         let config = edit.save()?;
-        let about = subject.as_ref().map_or(About { id: &id, digest: None }, Subject::about);
-        store.record_audit(about.revoked(&before, &config.grants_of(&id))).await.map_err(|why| {
+        let audit_subject =
+            subject.as_ref().map_or(AuditSubject { id: &id, digest: None }, Subject::audit_subject);
+        store.record_audit(audit_subject.revoked(&before, &config.grants_of(&id))).await.map_err(|why| {
             Failure::failed(format!("{id} has lost these powers, but the audit does not say so: {why}"))
         })?;
         show(&id, &config, None, output);

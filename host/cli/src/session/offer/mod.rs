@@ -13,7 +13,7 @@ use crate::globals::Globals;
 use crate::session::approve::{not_written, read_line, settle};
 use crate::session::ask::can_ask;
 use crate::session::data::open_store;
-use crate::session::grant_audit::About;
+use crate::session::grant_audit::AuditSubject;
 use crate::session::grants;
 use crate::session::origin::Origins;
 use crate::session::surface::surface_of;
@@ -251,7 +251,7 @@ impl Offer {
         let record = AuditRecord::new(AuditKind::Grant, "person", "approved")
             .of_component(self.entry.id.as_str(), Some(digest.into()))
             .because(&format!("installed from {}, signed by {signer}", self.entry.from));
-        let about = About { id: &self.entry.id, digest: Some(digest) };
-        settle(&*store, about, vec![record], changes).await
+        let audit_subject = AuditSubject { id: &self.entry.id, digest: Some(digest) };
+        settle(&*store, audit_subject, vec![record], changes).await
     }
 }

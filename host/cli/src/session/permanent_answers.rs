@@ -1,4 +1,4 @@
-//! Permanent answers, which are written to the configuration when the decision is made.
+//! Answers that always apply, which are written to `[permissions]` of the configuration.
 
 use crate::globals::Globals;
 use crate::terminal::Output;
@@ -7,11 +7,11 @@ use tollgate::config::{FILE_NAME, remember_always};
 use tollgate_agent::catalog::Catalog;
 use tollgate_agent::gate::permissions::{Scope, answered};
 use tollgate_agent::run::event::SuspendedCall;
-use tollgate_agent::run::{Decision, DecisionAnswer, Event, StoredEvent};
+use tollgate_agent::run::{Decision, DecisionAnswer};
 
-/// Writes the answer to the configuration if it is permanent, and reports it. `catalog` is the
-/// catalog that the call was decided with.
-pub(crate) fn keep(
+/// Writes the answer to the configuration if it is permanent, and reports that it did, or why it could
+/// not. `catalog` is the catalog with which the call was decided.
+pub(crate) fn store(
     globals: &Globals,
     catalog: &Catalog,
     asked: &SuspendedCall,
@@ -25,16 +25,4 @@ pub(crate) fn keep(
         Ok(()) => output.say(&format!("remembered for always, in [permissions] of {}", file.display())),
         Err(why) => output.warn(&why.to_string()),
     }
-}
-
-/// Returns the question that a decision answers, from the record of its run.
-pub(crate) fn question_of<'a>(
-    record: impl IntoIterator<Item = &'a StoredEvent>,
-    target: &str,
-) -> Option<&'a SuspendedCall> {
-    let questions = record.into_iter().filter_map(|event| match &event.event {
-        Event::CallSuspended(asked) => Some(asked.as_ref()),
-        _ => None,
-    });
-    questions.filter(|asked| asked.call_id == target || asked.suspension_id == target).last()
 }
