@@ -18,6 +18,17 @@ fn the_parts_of_a_servers_result_reach_a_client_as_they_are() {
 }
 
 #[test]
+fn tools_after_an_empty_page_of_a_servers_list_are_offered() {
+    let pages = r#"*'"cursor":"more"'*) echo '{"jsonrpc":"2.0","id":'$id',"result":{"tools":[TOOL]}}' ;;
+*'"tools/list"'*) echo '{"jsonrpc":"2.0","id":'$id',"result":{"tools":[],"nextCursor":"more"}}' ;;
+*'"never"'*)"#;
+    let on_call = answers(r#"{"content":[{"type":"text","text":"found"}]}"#);
+    let script = server(TOOL, &on_call).replace(r#"*'"tools/list"'*)"#, &pages.replace("TOOL", TOOL));
+    let said = scripted(&script).type_in(&["call", "other__t", "--json"]).ends_with(0).json();
+    assert_eq!(said["data"], "found", "{said}");
+}
+
+#[test]
 fn titles_hints_and_schemas_of_a_servers_tool_are_passed_on() {
     let tool = r#"{"name":"t","title":"T","inputSchema":{"type":"object"},"outputSchema":{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]},"annotations":{"readOnlyHint":true,"openWorldHint":false}}"#;
     let good = answers(r#"{"content":[{"type":"text","text":"{}"}],"structuredContent":{"n":1}}"#);

@@ -34,21 +34,21 @@ use tollgate_sandbox::MemoryBudget;
 
 /// The maximum number of tools in a server's list, over all its pages.
 pub const MAX_LISTED: usize = 1_024;
-/// How often to check whether a server is still there.
-const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// The maximum size of its list as JSON, over all its pages, in bytes.
+/// The maximum size of a server's list as JSON, over all its pages, in bytes.
 pub const MAX_LISTED_BYTES: usize = 4 * 1024 * 1024;
-/// The maximum number of JSON nodes in its list, over all its pages.
+/// The maximum number of JSON nodes in a server's list, over all its pages.
 pub const MAX_LISTED_NODES: usize = 100_000;
+/// The interval at which a connection is checked.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The way in which a connection starts.
+/// The method by which a connection starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StartMethod {
-    /// The client asks which versions the server speaks, and uses the newest common one. A server
-    /// that answers that it does not know the request is used in the older way.
+    /// The client asks which versions the server speaks, and uses the newest common one. If the server
+    /// answers that it does not know the request, the handshake follows.
     Newest,
-    /// With the handshake of versions before 2026-07-28. Some of those servers end, or send
-    /// nothing, if anything precedes it.
+    /// The client begins with the handshake of versions before 2026-07-28. Some of those servers end, or
+    /// send nothing, if anything precedes it.
     Handshake,
 }
 
@@ -71,85 +71,111 @@ impl StartMethod {
     }
 }
 
-/// A connected server.
-pub(super) struct ServerConnection {
-    serving: RunningService<RoleClient, Listener>,
-    changes: Changes,
-    /// Ended together with the connection.
-    process: Option<ServerProcess>,
+/// Connects to one server by one method.
+pub(super) struct Connector<'a> {
+    pub(super) base_dir: &'a Path,
+    /// See [`Config::launcher`](tollgate::config::Config::launcher).
+    pub(super) launcher: &'a [OsString],
+    /// See [`Config::group_keeper`](tollgate::config::Config::group_keeper).
+    pub(super) keeper: &'a [OsString],
+    pub(super) link: &'a Arc<Link>,
+    pub(super) budget: &'a MemoryBudget,
+    /// The time limit for a connection over HTTP.
+    pub(super) connect_timeout: Duration,
+    pub(super) method: StartMethod,
 }
 
-impl ServerConnection {
-    /// Connects and starts the protocol.
-    pub(super) async fn begin(
-        place: &ServerPlace,
-        (base_dir, launcher, keeper): (&Path, &[OsString], &[OsString]),
-        (link, budget): (&Arc<Link>, &MemoryBudget),
-        connect_timeout: Duration,
-        way: StartMethod,
-    ) -> Result<Self, ConnectionFailure> {
+impl Connector<'_> {
+    /// Connects to a server and starts the protocol.
+    pub(super) async fn connect(&self, place: &ServerPlace) -> Result<ServerConnection, ConnectionFailure> {
         let changed = Arc::<Notify>::default();
-        let listener = Listener { link: Arc::clone(link), changed: Arc::clone(&changed) };
-        let meter = Meter::new(Arc::clone(link), budget.clone());
+        let listener = Listener { link: Arc::clone(self.link), changed: Arc::clone(&changed) };
         let (serving, process) = match place {
             ServerPlace::Process { command, args, env } => {
+                let (base_dir, launcher, keeper) = (self.base_dir, self.launcher, self.keeper);
                 let program = Program { command, args, env, base_dir, launcher, keeper };
-                let mut process = ServerProcess::start(&program)?;
-                let (stdout, stdin) = process
-                    .streams()
-                    .ok_or_else(|| ConnectionFailure::unanswered("it has no standard streams"))?;
-                link.output.set(process.output());
-                let stdout = process.output().first_of(meter.lines(stdout));
-                let stdout = RewrittenLines::new(stdout, MAX_MESSAGE_BYTES);
-                let wire =
-                    AsyncRwTransport::new_client(stdout, stdin).with_max_line_length(MAX_MESSAGE_BYTES);
-                let serving = serve_client_with_lifecycle(
-                    listener,
-                    OrderedTransport::new(wire, Arc::clone(link)),
-                    way.lifecycle(),
-                );
-                match serving.await {
-                    Ok(serving) => {
-                        process.answered();
-                        (serving, Some(process))
-                    }
-                    Err(why) => return Err(unreached::process(&why, &mut process, link.server()).await),
-                }
+                let (serving, process) = self.start_process(&program, listener).await?;
+                (serving, Some(process))
             }
             ServerPlace::Http { url, token_env } => {
-                let at = url.parse().map_err(|e| {
-                    ConnectionFailure::unanswered(format!("{url} is not a valid address: {e}"))
-                })?;
-                let client = http_client(&at, connect_timeout)
-                    .map_err(|e| ConnectionFailure::unanswered(e.to_string()))?;
-                let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
-                    .max_sse_event_size(MAX_MESSAGE_BYTES);
-                let token = token_env.as_ref().map(|name| {
-                    std::env::var(name).map_err(|_| {
-                        let server = link.server();
-                        ConnectionFailure::is_final(format!(
-                            "the environment variable {name} is not set; set it to the token, or correct \
-                             `token_env` in [mcp.{server}]"
-                        ))
-                    })
-                });
-                let token = token.transpose()?;
-                let client = MeteredClient::new(client, meter, token.as_deref());
-                if let Some(token) = token {
-                    config = config.auth_header(token);
-                }
-                let wire = StreamableHttpClientTransport::with_client(client, config);
-                let wire = OrderedTransport::new(wire, Arc::clone(link));
-                let serving = serve_client_with_lifecycle(listener, wire, way.lifecycle()).await;
-                (serving.map_err(|why| unreached::url(&why, &at, link.server()))?, None)
+                (self.connect_http(url, token_env.as_deref(), listener).await?, None)
             }
         };
         // Each listing must be current.
         serving.peer().set_response_cache_config(ClientCacheConfig::disabled()).await;
-        let changes = Changes::of(link.server(), serving.peer().clone(), changed);
-        Ok(Self { serving, changes, process })
+        let changes = Changes::of(self.link.server(), serving.peer().clone(), changed);
+        Ok(ServerConnection { serving, changes, process })
     }
 
+    async fn start_process(
+        &self,
+        program: &Program<'_>,
+        listener: Listener,
+    ) -> Result<(RunningService<RoleClient, Listener>, ServerProcess), ConnectionFailure> {
+        let mut process = ServerProcess::start(program)?;
+        let (stdout, stdin) =
+            process.streams().ok_or_else(|| ConnectionFailure::unanswered("it has no standard streams"))?;
+        self.link.output.set(process.output());
+        let stdout = process.output().first_of(self.meter().lines(stdout));
+        let stdout = RewrittenLines::new(stdout, MAX_MESSAGE_BYTES);
+        let wire = AsyncRwTransport::new_client(stdout, stdin).with_max_line_length(MAX_MESSAGE_BYTES);
+        let wire = OrderedTransport::new(wire, Arc::clone(self.link));
+        match serve_client_with_lifecycle(listener, wire, self.method.lifecycle()).await {
+            Ok(serving) => {
+                process.answered();
+                Ok((serving, process))
+            }
+            Err(why) => Err(unreached::process(&why, &mut process, self.link.server()).await),
+        }
+    }
+
+    async fn connect_http(
+        &self,
+        url: &str,
+        token_env: Option<&str>,
+        listener: Listener,
+    ) -> Result<RunningService<RoleClient, Listener>, ConnectionFailure> {
+        let server = self.link.server();
+        let at: reqwest::Url = url
+            .parse()
+            .map_err(|e| ConnectionFailure::unanswered(format!("{url} is not a valid address: {e}")))?;
+        let client = http_client(&at, self.connect_timeout)
+            .map_err(|e| ConnectionFailure::unanswered(e.to_string()))?;
+        let mut config =
+            StreamableHttpClientTransportConfig::with_uri(url).max_sse_event_size(MAX_MESSAGE_BYTES);
+        let token = token_env.map(|name| {
+            std::env::var(name).map_err(|_| {
+                ConnectionFailure::permanent(format!(
+                    "the environment variable {name} is not set; set it to the token, or correct `token_env` \
+                     in [mcp.{server}]"
+                ))
+            })
+        });
+        let token = token.transpose()?;
+        let client = MeteredClient::new(client, self.meter(), token.as_deref());
+        if let Some(token) = token {
+            config = config.auth_header(token);
+        }
+        let wire = StreamableHttpClientTransport::with_client(client, config);
+        let wire = OrderedTransport::new(wire, Arc::clone(self.link));
+        let serving = serve_client_with_lifecycle(listener, wire, self.method.lifecycle()).await;
+        serving.map_err(|why| unreached::url(&why, &at, server))
+    }
+
+    fn meter(&self) -> Meter {
+        Meter::new(Arc::clone(self.link), self.budget.clone())
+    }
+}
+
+/// A connected server.
+pub(super) struct ServerConnection {
+    serving: RunningService<RoleClient, Listener>,
+    changes: Changes,
+    /// The server's process, which ends with the connection; `None` over HTTP.
+    process: Option<ServerProcess>,
+}
+
+impl ServerConnection {
     pub(super) fn peer(&self) -> Peer<RoleClient> {
         self.serving.peer().clone()
     }
@@ -170,7 +196,7 @@ impl ServerConnection {
         self.changes.subscribe().await;
     }
 
-    /// Lists all its tools, page by page.
+    /// Lists all tools of the server, page by page.
     pub(super) async fn list(&self) -> Result<Vec<Listed>, ConnectionFailure> {
         let (mut all, mut cursor) = (Vec::new(), None);
         let mut size = ListSize::default();
@@ -182,8 +208,8 @@ impl ServerConnection {
             size.add(&listed)?;
             all.extend(listed.tools);
             match listed.next_cursor {
-                Some(next) if !all.is_empty() => cursor = Some(next),
-                _ => return Ok(all),
+                Some(next) => cursor = Some(next),
+                None => return Ok(all),
             }
         }
     }
@@ -193,7 +219,8 @@ impl ServerConnection {
         self.serving.peer_info().is_some_and(|info| info.capabilities.resources.is_some())
     }
 
-    /// Waits until its list changes, or until the server is gone; returns the reason then.
+    /// Waits until the list of tools may have changed, or the server is gone. Returns the reason if it is
+    /// gone.
     pub(super) async fn changed_or_gone(&mut self, link: &Link) -> Option<ConnectionFailure> {
         let Self { serving, changes, process } = self;
         tokio::select! {
@@ -216,6 +243,7 @@ async fn refused(link: &Link) {
     }
 }
 
+/// Waits until the server is gone; returns the reason.
 async fn gone(
     serving: &RunningService<RoleClient, Listener>,
     process: &mut Option<ServerProcess>,
@@ -251,7 +279,10 @@ struct ListSize {
 }
 
 impl ListSize {
-    /// Adds a page. An empty page counts as one entry, or there could be any number.
+    /// Adds a page. An empty page counts as one entry, which bounds the number of empty pages.
+    ///
+    /// # Errors
+    /// The list exceeds one of its limits.
     fn add(&mut self, page: &ListToolsResult) -> Result<(), ConnectionFailure> {
         let text = serde_json::to_vec(page).map_err(|e| ConnectionFailure::because(e.to_string()))?;
         let mut message = PartialMessage::new(End::Stream);

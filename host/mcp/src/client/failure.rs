@@ -12,10 +12,11 @@ pub(super) struct ConnectionFailure {
     pub(super) why: String,
     /// Whether no server responded at all, for example because its program does not start.
     pub(super) is_unanswered: bool,
-    /// It sends or lists more than a server may, and is not served.
+    /// Whether it sends or lists more than a server may. Its tools are then removed.
     pub(super) exceeds: bool,
-    /// Nothing that happens while this process runs can change it, so it is not tried again.
-    pub(super) is_final: bool,
+    /// Whether nothing that happens while this process runs can change it. The server is then not tried
+    /// again.
+    pub(super) is_permanent: bool,
 }
 
 impl ConnectionFailure {
@@ -25,18 +26,21 @@ impl ConnectionFailure {
             why: one_line(why.as_ref(), MAX_WHY_BYTES),
             is_unanswered: false,
             exceeds: false,
-            is_final: false,
+            is_permanent: false,
         }
     }
 
+    /// Creates the reason of a server that did not respond at all.
     pub(super) fn unanswered(why: impl AsRef<str>) -> Self {
         Self { is_unanswered: true, ..Self::because(why) }
     }
 
-    pub(super) fn is_final(why: impl AsRef<str>) -> Self {
-        Self { is_unanswered: true, is_final: true, ..Self::because(why) }
+    /// Creates a reason that no further attempt can change.
+    pub(super) fn permanent(why: impl AsRef<str>) -> Self {
+        Self { is_unanswered: true, is_permanent: true, ..Self::because(why) }
     }
 
+    /// Creates the reason of a server that exceeded a limit.
     pub(super) fn exceeds(why: impl AsRef<str>) -> Self {
         Self { exceeds: true, ..Self::because(why) }
     }

@@ -31,7 +31,7 @@ pub use process::is_program;
 pub use transport::MAX_UNANSWERED;
 
 use backoff::Backoff;
-use connection::{ServerConnection, StartMethod};
+use connection::{Connector, ServerConnection, StartMethod};
 use failure::ConnectionFailure;
 use link::Link;
 use negotiate::KnownStartMethod;
@@ -147,12 +147,12 @@ struct FirstAttempt {
 
 impl ManagedServer {
     async fn keep(self) {
-        let (mut backoff, mut ways) = (Backoff::new(), KnownStartMethod::default());
+        let (mut backoff, mut methods) = (Backoff::new(), KnownStartMethod::default());
         loop {
             let begun = tokio::select! {
                 biased;
                 () = self.stop.cancelled() => return,
-                begun = self.begin(&mut ways) => begun,
+                begun = self.begin(&mut methods) => begun,
             };
             let (gone, mut stayed) = match begun {
                 Ok(mut connection) => {
@@ -188,7 +188,7 @@ impl ManagedServer {
             } else if !is_notice {
                 tracing::warn!("the server {} is gone: {why}", self.name);
             }
-            if gone.is_final {
+            if gone.is_permanent {
                 return;
             }
             if self.stop.run_until_cancelled(tokio::time::sleep(backoff.after(stayed))).await.is_none() {
@@ -197,31 +197,31 @@ impl ManagedServer {
         }
     }
 
-    /// Connects within the server's start timeout, in the way that is known to work. If none is
+    /// Connects within the server's start timeout, by the method that is known to work. If none is
     /// known, tries both.
-    async fn begin(&self, ways: &mut KnownStartMethod) -> Result<ServerConnection, ConnectionFailure> {
+    async fn begin(&self, methods: &mut KnownStartMethod) -> Result<ServerConnection, ConnectionFailure> {
         let whole = self.config.start_timeout;
         let begun = async {
-            match ways.known() {
-                Some(way) => Ok((self.begin_by(way).await?, Some(way))),
+            match methods.known() {
+                Some(method) => Ok((self.begin_by(method).await?, Some(method))),
                 None => self.begin_by_either(whole / 2).await,
             }
         };
         match tokio::time::timeout(whole, begun).await {
-            Ok(Ok((connection, way))) => {
-                if let Some(way) = way {
-                    ways.works(way);
+            Ok(Ok((connection, method))) => {
+                if let Some(method) = method {
+                    methods.works(method);
                 }
                 Ok(connection)
             }
             Ok(Err(gone)) => {
                 if !gone.is_unanswered {
-                    ways.failed();
+                    methods.failed();
                 }
                 Err(gone)
             }
             Err(_) => {
-                ways.timed_out();
+                methods.timed_out();
                 Err(ConnectionFailure::because(format!(
                     "it did not start within {} ms{}; correct [mcp.{}], or give it longer with `start_timeout_ms`",
                     whole.as_millis(),
@@ -232,9 +232,9 @@ impl ManagedServer {
         }
     }
 
-    /// Connects in the newest way, and with the handshake if that fails. If the newest way gets
+    /// Connects by the newest method, and with the handshake if that fails. If the newest method gets
     /// no answer for the time `silent`, the handshake is tried in parallel, so that a slow server
-    /// is connected by whichever is answered first. Returns the way that worked, unless the
+    /// is connected by whichever is answered first. Returns the method that worked, unless the
     /// newest may work as well.
     async fn begin_by_either(
         &self,
@@ -263,11 +263,17 @@ impl ManagedServer {
         Ok((handshake.await?, Some(StartMethod::Handshake)))
     }
 
-    async fn begin_by(&self, way: StartMethod) -> Result<ServerConnection, ConnectionFailure> {
-        let ServerConfig { place, start_timeout, .. } = &self.config;
-        let at = (self.base_dir.as_path(), self.launcher.as_slice(), self.group_keeper.as_slice());
-        let link = (&self.link, self.host.memory_budget());
-        ServerConnection::begin(place, at, link, *start_timeout, way).await
+    async fn begin_by(&self, method: StartMethod) -> Result<ServerConnection, ConnectionFailure> {
+        let connector = Connector {
+            base_dir: &self.base_dir,
+            launcher: &self.launcher,
+            keeper: &self.group_keeper,
+            link: &self.link,
+            budget: self.host.memory_budget(),
+            connect_timeout: self.config.start_timeout,
+            method,
+        };
+        connector.connect(&self.config.place).await
     }
 
     /// Offers the server's tools until it disconnects; returns the reason.
