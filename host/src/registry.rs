@@ -45,9 +45,20 @@ pub struct Origin {
     pub signer: Option<String>,
     /// Its licence, by the publisher's own statement.
     pub licence: Option<String>,
-    /// Whether each load checks its file against the lock file: `recorded` if so, `unrecorded` if the
-    /// lock file has no entry, `off` if nothing is checked.
-    pub lock: &'static str,
+    /// Whether each load checks its file against the lock file.
+    pub lock: LockState,
+}
+
+/// Whether each load checks the file of a component against the lock file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LockState {
+    /// It does.
+    Recorded,
+    /// The lock file has no entry for the component.
+    Unrecorded,
+    /// The configuration turns all such checks off.
+    Off,
 }
 
 impl Origin {
@@ -61,9 +72,9 @@ impl Origin {
             signer: entry.and_then(|entry| entry.signed.as_ref()).map(ToString::to_string),
             licence: entry.and_then(|entry| entry.licence.clone()),
             lock: match (mode, entry) {
-                (LockMode::Off, _) => "off",
-                (_, Some(_)) => "recorded",
-                (_, None) => "unrecorded",
+                (LockMode::Off, _) => LockState::Off,
+                (_, Some(_)) => LockState::Recorded,
+                (_, None) => LockState::Unrecorded,
             },
         }
     }

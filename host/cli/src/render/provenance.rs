@@ -6,13 +6,13 @@ use crate::terminal::remedy::of_registry;
 use crate::terminal::text::{shown_line, shown_marked};
 use serde_json::{Value, json};
 use tollgate::config::Config;
-use tollgate::registry::Origin;
+use tollgate::registry::{LockState, Origin};
 use tollgate_registry::{Error, Evidence, Lock, Metadata, Package};
 
-/// The most packages that are named on a line of their number.
+/// The maximum number of packages that are named beside their total number.
 const MAX_NAMED: usize = 6;
 
-/// Returns the source and the packages that a component states, one line each.
+/// Returns a line for the source that a component states, if it does, and one for its packages.
 pub(crate) fn lines(metadata: &Metadata) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(source) = &metadata.source {
@@ -26,10 +26,10 @@ pub(crate) fn lines(metadata: &Metadata) -> Vec<String> {
     lines
 }
 
-/// Returns why signatures do not count, for programs.
+/// Returns why signatures do not count, as JSON.
 pub(crate) fn faults(evidence: &Evidence) -> Vec<Value> {
-    let one = |fault: &Error| json!({ "code": fault.code.as_str(), "message": of_registry(fault) });
-    evidence.faults.iter().map(one).collect()
+    let to_json = |fault: &Error| json!({ "code": fault.code.as_str(), "message": of_registry(fault) });
+    evidence.faults.iter().map(to_json).collect()
 }
 
 /// Returns the number of packages, and the names of the first.
@@ -49,8 +49,8 @@ pub(crate) fn origin(lock: &Lock, config: &Config, id: &str) -> Origin {
     Origin::of(lock.of(id), config.locked)
 }
 
-/// Shows the origin of a component that is served, on one line. Without a lock file there is nothing
-/// to show.
+/// Shows the origin of a component that is served, on one line. Shows nothing if no component is
+/// recorded, or records are not checked.
 pub(crate) fn show(recorded: &Lock, config: &Config, id: &str, output: &Output) {
     let Origin { from, tag, signer, licence, lock } = origin(recorded, config, id);
     let words = match from {
@@ -63,7 +63,7 @@ pub(crate) fn show(recorded: &Lock, config: &Config, id: &str, output: &Output) 
             let licence = licence.map(|licence| format!(", licence {}", shown_line(&licence, 100)));
             format!("from {}{tag}, {signer}{}", shown_line(&from, 300), licence.unwrap_or_default())
         }
-        None if lock == "unrecorded" && recorded.entries().next().is_some() => {
+        None if lock == LockState::Unrecorded && recorded.entries().next().is_some() => {
             "not recorded: its file is in the tools directory and not in the lock file".to_owned()
         }
         None => return,
@@ -71,22 +71,22 @@ pub(crate) fn show(recorded: &Lock, config: &Config, id: &str, output: &Output) 
     output.line(&format!("{DIM}origin of {id}{DIM:#} {words}"));
 }
 
-/// Returns the lock state of an [`Origin`] for people.
-pub(crate) fn lock_in_words(lock: &str) -> &'static str {
+/// Returns the lock state of an [`Origin`] in words.
+pub(crate) fn lock_in_words(lock: LockState) -> &'static str {
     match lock {
-        "off" => "not checked: [tools] locked is \"off\"",
-        "recorded" => "recorded: each load checks its file against tollgate.lock",
-        _ => "not recorded in tollgate.lock",
+        LockState::Off => "not checked: [tools] locked is \"off\"",
+        LockState::Recorded => "recorded: each load checks its file against tollgate.lock",
+        LockState::Unrecorded => "not recorded in tollgate.lock",
     }
 }
 
-/// Returns the source of a recorded component, with its tag.
+/// Returns the source of a component with its tag; `None` if it is not recorded.
 pub(crate) fn source_in_words(origin: &Origin) -> Option<String> {
     let tag = origin.tag.as_ref().map(|tag| format!(":{tag}")).unwrap_or_default();
     origin.from.as_ref().map(|from| format!("{from}{tag}"))
 }
 
-/// Returns who signed a recorded component.
+/// Returns the signer of a component in words; `None` if it is not recorded.
 pub(crate) fn signer_in_words(origin: &Origin) -> Option<String> {
     let unsigned = || origin.from.is_some().then(|| "none: a person accepted it unsigned".to_owned());
     origin.signer.clone().or_else(unsigned)
@@ -138,8 +138,13 @@ mod tests {
     #[test]
     fn a_recorded_component_without_a_signature_is_said_to_have_none() {
         let from = Some("oci://ghcr.io/acme/echo".to_owned());
-        let origin =
-            Origin { from, tag: Some("1".to_owned()), signer: None, licence: None, lock: "recorded" };
+        let origin = Origin {
+            from,
+            tag: Some("1".to_owned()),
+            signer: None,
+            licence: None,
+            lock: LockState::Recorded,
+        };
         assert_eq!(source_in_words(&origin).as_deref(), Some("oci://ghcr.io/acme/echo:1"));
         assert_eq!(signer_in_words(&origin).as_deref(), Some("none: a person accepted it unsigned"));
         let origin = Origin { from: None, ..origin };
