@@ -28,15 +28,15 @@ use tracing_subscriber::{EnvFilter, Layer};
 
 /// The time that the program waits at its end for abandoned file operations. Those on a hung mount
 /// never end.
-const LEFT_BEHIND: Duration = Duration::from_secs(2);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
 fn main() -> ExitCode {
-    if let Some(exit) = crate::session::as_child() {
+    if let Some(exit) = session::as_child() {
         return exit;
     }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(words) => return usage(words),
+        Err(error) => return show_usage(error),
     };
     let output = Output::new(cli.globals.json, cli.globals.quiet);
     tollgate_sandbox::return_freed_memory();
@@ -44,7 +44,7 @@ fn main() -> ExitCode {
     let runtime = tollgate_sandbox::runtime();
     let exit = match &runtime {
         Ok(runtime) => logged(runtime, &output, || runtime.block_on(work(cli, &output))),
-        Err(e) => Err(crate::terminal::Failure::failed(format!("cannot start worker threads: {e}"))),
+        Err(e) => Err(Failure::failed(format!("cannot start worker threads: {e}"))),
     };
     let exit = exit.unwrap_or_else(|failure| {
         output.error(&failure);
@@ -52,7 +52,7 @@ fn main() -> ExitCode {
     });
     let code = output.close(exit);
     if let Ok(runtime) = runtime {
-        runtime.shutdown_timeout(LEFT_BEHIND);
+        runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
     }
     ExitCode::from(code)
 }
@@ -65,25 +65,26 @@ async fn work(cli: Cli, output: &Output) -> Result<Exit, Failure> {
     if let Err(e) = tokio::signal::unix::signal(too_long) {
         tracing::warn!("the limit on file sizes may end this program: {e}");
     }
-    crate::verbs::run(cli, output).await
+    verbs::run(cli, output).await
 }
 
-/// Puts the nearest of the similar commands first.
-fn sort_suggestions(words: &mut clap::Error) {
-    let Some(ContextValue::String(typed)) = words.get(ContextKind::InvalidSubcommand) else { return };
-    let Some(ContextValue::Strings(similar)) = words.get(ContextKind::SuggestedSubcommand) else { return };
+/// Puts those suggested commands first that are nearest to the typed one.
+fn sort_suggestions(error: &mut clap::Error) {
+    let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand) else { return };
+    let Some(ContextValue::Strings(similar)) = error.get(ContextKind::SuggestedSubcommand) else { return };
     let near = tollgate_agent::name::nearest(typed, similar.iter().map(String::as_str));
     let mut sorted: Vec<String> = near.into_iter().map(str::to_owned).collect();
     sorted.extend(similar.iter().filter(|name| !sorted.contains(name)).cloned().collect::<Vec<_>>());
-    words.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(sorted));
+    error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(sorted));
 }
 
-/// Prints clap's message: help and versions are answers, everything else is a usage error.
-fn usage(mut words: clap::Error) -> ExitCode {
-    sort_suggestions(&mut words);
-    // There is no place to report that the stream is closed.
-    let _ = words.print();
-    let exit = if words.use_stderr() { Exit::Usage } else { Exit::Done };
+/// Prints clap's message, and returns the exit code: help and versions were asked for, everything else
+/// is a usage error.
+fn show_usage(mut error: clap::Error) -> ExitCode {
+    sort_suggestions(&mut error);
+    // If the stream is closed, there is no other place for the message.
+    let _ = error.print();
+    let exit = if error.use_stderr() { Exit::Usage } else { Exit::Done };
     ExitCode::from(exit.code())
 }
 
@@ -119,12 +120,12 @@ fn logged(
 /// default, because its server could make it log without bound. The span exporter logs only errors.
 /// The pool of database connections names neither address nor cause; the store logs both.
 fn log<S: Subscriber + for<'a> LookupSpan<'a>>() -> impl Layer<S> {
-    let usual = || EnvFilter::new("warn,rmcp=off,deadpool=off,opentelemetry=error");
-    let filter = EnvFilter::try_from_env("TOLLGATE_LOG").unwrap_or_else(|_| usual());
+    let default = || EnvFilter::new("warn,rmcp=off,deadpool=off,opentelemetry=error");
+    let filter = EnvFilter::try_from_env("TOLLGATE_LOG").unwrap_or_else(|_| default());
     tracing_subscriber::fmt::layer()
-        .with_writer(crate::terminal::output::LogLine::default)
+        .with_writer(terminal::output::LogLine::default)
         .with_target(false)
-        .with_ansi(crate::terminal::output::stderr_has_colours())
+        .with_ansi(terminal::output::stderr_has_colours())
         .compact()
         .with_filter(filter)
 }

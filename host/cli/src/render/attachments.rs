@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use tollgate_agent::content::ContentPart;
 use tollgate_agent::run::CallEnd;
 
-/// The longest file name that is taken from an attachment's URI, in bytes.
+/// The maximum length of a file name that is taken from an attachment's URI, in bytes.
 const MAX_NAME_BYTES: usize = 100;
-/// The number of files with one name in a directory: `a.png`, `a-2.png` and so on.
+/// The maximum number of files of one name in a directory: `a.png`, `a-2.png` and so on.
 const MAX_EQUAL_NAMES: usize = 1_000;
 
 /// Returns the attachments of a call.
@@ -24,7 +24,7 @@ pub(crate) fn attachments(end: &CallEnd) -> &[ContentPart] {
     }
 }
 
-/// Returns one line for each attachment, with its kind and size.
+/// Returns one line for each attachment, as [`ContentPart::label`] describes it.
 pub(crate) fn lines(parts: &[ContentPart]) -> impl Iterator<Item = String> {
     parts.iter().map(|part| format!("{DIM}attached{DIM:#} {}", shown_line(&part.label(), 200)))
 }
@@ -45,17 +45,17 @@ pub(crate) fn save<'a>(
             dir.display()
         ))
     };
-    let mut is_empty = true;
+    let mut has_saved = false;
     for part in parts {
         let Some(bytes) = bytes(part) else { continue };
         let saved = fs::create_dir_all(dir)
             .and_then(|()| create(dir, &file_name(part), &bytes.map_err(io::Error::other)?))
             .map_err(failed)?;
         output.hint(&format!("{DIM}saved {}{DIM:#}", saved.display()));
-        is_empty = false;
+        has_saved = true;
     }
-    if is_empty {
-        output.hint(&format!("{DIM}nothing to save: no image or file is attached{DIM:#}"));
+    if !has_saved {
+        output.hint(&format!("{DIM}nothing to save: no image, sound or file is attached{DIM:#}"));
     }
     Ok(())
 }
@@ -71,8 +71,8 @@ fn bytes(part: &ContentPart) -> Option<Result<Vec<u8>, base64::DecodeError>> {
     }
 }
 
-/// Returns a file name of harmless characters: the end of the URI's path, or the kind with an
-/// extension after the media type.
+/// Returns a file name that consists of harmless characters: the last part of the URI's path, or the
+/// kind of the attachment with the extension of its media type.
 fn file_name(part: &ContentPart) -> String {
     match part {
         ContentPart::Image { mime_type, .. } => format!("image.{}", extension(mime_type)),

@@ -8,8 +8,8 @@ use tollgate_agent::text::quoted;
 /// The maximum length of an example, in characters.
 const MAX_CHARS: usize = 400;
 
-/// Returns the example as one word of a shell. A longer one, or one with invisible characters, is
-/// left out.
+/// Returns example arguments as one word of a shell. If they are longer than [`MAX_CHARS`], or
+/// contain invisible ones, they are `{...}`.
 pub(crate) fn word(schema: &Value) -> String {
     let text = arguments(schema).to_string();
     let text = if shown_line(&text, MAX_CHARS) == text { text } else { "{...}".to_owned() };
@@ -59,7 +59,7 @@ fn value(schema: &Value) -> Value {
     }
 }
 
-/// Returns the type; of several, the first that is not null.
+/// Returns the type in a schema; of several, the first that is not `null`.
 fn kind(schema: &Value) -> Option<&str> {
     match schema.get("type")? {
         Value::Array(kinds) => kinds.iter().filter_map(Value::as_str).find(|kind| *kind != "null"),
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_required_is_shown() {
+    fn required_properties_are_in_an_example() {
         let schema = json!({
             "type": "object",
             "properties": {
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_within_is_shown_too() {
+    fn an_example_follows_nested_schemas() {
         let of = |schema: Value| arguments(&json!({"properties": {"of": schema}}))["of"].clone();
         let record =
             json!({"type": "object", "properties": {"unit": {"enum": ["m", "s"]}}, "required": ["unit"]});
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn one_property_is_shown_where_none_is_required() {
+    fn one_property_is_in_an_example_if_none_is_required() {
         let schema = json!({"properties": {"text": {"type": ["null", "string"]}}});
         assert_eq!(arguments(&schema), json!({"text": "..."}));
         assert_eq!(arguments(&json!({"type": "object"})), json!({}));

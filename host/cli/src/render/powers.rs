@@ -35,11 +35,11 @@ pub(crate) fn phrase(grant: &Grant) -> String {
     }
 }
 
-/// Returns the command that grants a component what a call of it was refused, as the record of
-/// refusals describes it. `None` if no option of `tollgate grant` names it.
+/// Returns the command that grants a component a power that one of its calls was refused. `refused` is
+/// the power as the record of refusals describes it. `None` if no option of `tollgate grant` fits.
 pub(crate) fn command_to_grant(component_id: &str, refused: &str) -> Option<String> {
     let option = if let Some(request) = refused.strip_prefix("http ") {
-        // A request that was refused for another reason is followed by that reason.
+        // This does not parse if the request was refused for another reason, which then follows it.
         let pattern = request.parse::<HttpPattern>().ok()?;
         format!("--http {}", quoted(&pattern.to_string()))
     } else {
@@ -49,8 +49,8 @@ pub(crate) fn command_to_grant(component_id: &str, refused: &str) -> Option<Stri
     Some(format!("{} grant {component_id} {option}", program()))
 }
 
-/// Returns the powers that are imported and can be granted, but were not. Toolchains import what
-/// tools never use, so a manifest's requests take precedence if there is one.
+/// Returns the powers that a component imports and could be granted, but was not. If it has a manifest,
+/// use [`asked_and_lacking`] instead: toolchains import powers that tools never use.
 pub(crate) fn lacking(imports: &[Import], grants: &ComponentGrants) -> Vec<&'static str> {
     let powers: BTreeSet<Power> = imports.iter().filter_map(|import| import.power).collect();
     // There is no grant for sockets.
@@ -60,7 +60,7 @@ pub(crate) fn lacking(imports: &[Import], grants: &ComponentGrants) -> Vec<&'sta
     powers.into_iter().filter(|power| !has(power)).map(Power::as_str).collect()
 }
 
-/// Returns the requests of the manifest that were not granted.
+/// Returns the requests of the manifest that were not granted; none without a manifest.
 pub(crate) fn asked_and_lacking(
     asks: Option<&RequestedGrants>,
     grants: &ComponentGrants,

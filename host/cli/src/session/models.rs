@@ -1,4 +1,4 @@
-//! The model with which an agent runs: the one that the command line names, or that of the configuration.
+//! The model of an agent that is to run: the one that the command line names, or the configured one.
 
 use crate::terminal::Failure;
 use crate::terminal::text::shown_line;
@@ -8,6 +8,9 @@ use tollgate::config::Config;
 use tollgate::models::{Model, ModelConfig};
 use tollgate_agent::name;
 
+/// The providers of models, as `[model]` and `--model` name them.
+const PROVIDERS: [&str; 5] = ["openai", "anthropic", "gemini", "ollama", "recorded"];
+
 /// Returns the model with which the configuration runs this agent.
 ///
 /// # Errors
@@ -16,10 +19,11 @@ pub(crate) fn configured_model(agent_id: &str, config: &Config) -> Result<Arc<dy
     chosen_model(None, agent_id, config)
 }
 
-/// Returns the model of an agent that is to run; `None` if it is made of others, which have their own.
+/// Returns the model of an agent that is to run; `None` if it is composed of other agents, which have
+/// models of their own. `named` is the value of `--model`.
 ///
 /// # Errors
-/// The agent, or one of those that it is made of, has no model that can be created.
+/// The agent, or one of those that it is composed of, has no model that can be created.
 pub(crate) fn model_to_run(
     named: Option<&str>,
     agent_id: &str,
@@ -42,17 +46,18 @@ pub(crate) fn model_to_run(
 /// # Errors
 /// No model is configured, or it cannot be created.
 fn chosen_model(named: Option<&str>, agent_id: &str, config: &Config) -> Result<Arc<dyn Model>, Failure> {
+    let env = |name: &str| std::env::var(name).ok();
     if let Some(remote) = config.agents.get(agent_id).and_then(|agent| agent.remote.as_ref()) {
-        return match (named, remote.connect(|name| std::env::var(name).ok())) {
-            (Some(_), _) => {
-                Err(Failure::usage(format!("the agent {agent_id} runs on another server; leave out --model")))
-            }
-            (None, Ok(remote)) => Ok(Arc::new(remote)),
-            (None, Err(why)) => Err(Failure::usage(format!("the agent {agent_id} cannot be reached: {why}"))),
+        if named.is_some() {
+            let why = format!("the agent {agent_id} runs on another server; leave out --model");
+            return Err(Failure::usage(why));
+        }
+        return match remote.connect(env) {
+            Ok(remote) => Ok(Arc::new(remote)),
+            Err(why) => Err(Failure::usage(format!("the agent {agent_id} cannot be reached: {why}"))),
         };
     }
     let configured = config.model_of(agent_id);
-    let env = |name: &str| std::env::var(name).ok();
     let built = match named {
         None => configured.ok_or_else(|| no_model(config))?.build(&config.base_dir, env),
         Some(named) => named_model(named, configured)?.build(Path::new("."), env),
@@ -62,15 +67,13 @@ fn chosen_model(named: Option<&str>, agent_id: &str, config: &Config) -> Result<
 
 fn no_model(config: &Config) -> Failure {
     Failure::usage(format!(
-        "no model is configured. Add to {}:\n\n  [model]\n  provider = \"openai\"   # or anthropic, gemini, ollama, recorded\n  model = \"gpt-5-mini\"\n\nor name one: --model ollama/qwen3",
-        config.name()
+        "no model is configured. Add to {}:\n\n  [model]\n  provider = \"openai\"   # or {}\n  model = \"gpt-5-mini\"\n\nor name one: --model ollama/qwen3",
+        config.name(),
+        PROVIDERS[1..].join(", ")
     ))
 }
 
-/// The providers of models.
-const PROVIDERS: [&str; 5] = ["openai", "anthropic", "gemini", "ollama", "recorded"];
-
-/// Parses `PROVIDER/NAME`, or another name for the configured provider.
+/// Parses `PROVIDER/NAME`, or the name of another model of the configured provider.
 fn named_model(named: &str, configured: Option<&ModelConfig>) -> Result<ModelConfig, Failure> {
     let with_provider = named.split_once('/').and_then(|(provider, name)| {
         let key = if provider == "recorded" { "file" } else { "model" };
@@ -91,14 +94,15 @@ fn named_model(named: &str, configured: Option<&ModelConfig>) -> Result<ModelCon
         (Some(model), _) => Ok(model),
         (None, Some(configured)) => Ok(ModelConfig { model: Some(named.to_owned()), ..configured.clone() }),
         (None, None) => Err(Failure::usage(format!(
-            "no provider for the model `{}`; write PROVIDER/NAME, such as --model openai/gpt-5-mini; providers are openai, anthropic, gemini, ollama and recorded",
-            shown_line(named, 80)
+            "no provider for the model `{}`; write PROVIDER/NAME, such as --model openai/gpt-5-mini; providers are {}",
+            shown_line(named, 80),
+            PROVIDERS.join(", ")
         ))),
     }
 }
 
-/// Returns the model with the provider that was probably meant. Other prefixes may belong to the name
-/// of a model, such as `meta-llama/`.
+/// Returns the value of `--model` with the provider that was probably meant; `None` if no provider is
+/// similar. Such a prefix belongs to the name of the model, as `meta-llama/` does.
 fn misspelt_provider(named: &str) -> Option<String> {
     let (typed, model) = named.split_once('/')?;
     let near = name::nearest(typed, PROVIDERS.into_iter());
