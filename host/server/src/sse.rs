@@ -1,6 +1,6 @@
-//! Event streams of runs, and of hints about all of a principal's runs. The id of an event is the
-//! number of a stored event, so a client that returns with `Last-Event-ID` misses nothing and gets
-//! nothing twice.
+//! Event streams of the native API: of a run, and of hints about all of a principal's runs. The id of
+//! an event is the number of the stored event, so a client that returns with `Last-Event-ID` misses
+//! nothing and gets nothing twice.
 
 use crate::event_stream;
 use crate::load::ClientShare;
@@ -20,10 +20,10 @@ use tollgate::{RunFollower, RunUpdate};
 use tollgate_agent::context::client_thread_id;
 use tollgate_agent::run::StoredEvent;
 
-/// The first line of each stream: how long a client waits before it reconnects, in milliseconds.
+/// The first line of each stream: the time that a client waits before it reconnects, in milliseconds.
 const RETRY: &str = "retry: 1000\n\n";
-/// A sign of life.
-const ALIVE: &str = ": alive\n\n";
+/// A comment that keeps a quiet connection open.
+const KEEP_ALIVE: &str = ": alive\n\n";
 
 /// The contents of a stream.
 #[derive(Debug, Clone, Copy)]
@@ -38,9 +38,9 @@ struct RunStream {
     follower: RunFollower,
     options: StreamOptions,
     /// Whether the first line was sent.
-    began: bool,
+    has_begun: bool,
     /// Whether the event `end` was sent.
-    over: bool,
+    is_over: bool,
     signals: StreamSignals,
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct StreamSignals {
     ended: CancellationToken,
     /// Cancelled when the server shuts down.
     stop: CancellationToken,
-    /// Given when the stream shows that it is alive.
+    /// Notified when a comment is to keep the connection open.
     beat: Arc<Notify>,
     /// The stream's place among those that its principal may have.
     _place: OwnedSemaphorePermit,
@@ -60,8 +60,8 @@ pub(crate) struct StreamSignals {
 pub(crate) enum Signal<T> {
     /// The next event.
     Event(T),
-    /// The stream shows that it is alive.
-    Alive,
+    /// A comment is to keep the connection open.
+    KeepAlive,
     /// The stream ends, for this reason.
     End(&'static str),
 }
@@ -85,7 +85,7 @@ impl StreamSignals {
             event = event => Signal::Event(event),
             () = self.ended.cancelled() => Signal::End("unauthorized"),
             () = self.stop.cancelled() => Signal::End("shutdown"),
-            () = self.beat.notified() => Signal::Alive,
+            () = self.beat.notified() => Signal::KeepAlive,
         }
     }
 }
@@ -102,7 +102,7 @@ pub(crate) fn answer(
 ) -> Result<Response, Problem> {
     let signals = StreamSignals::new(state, share)?;
     let state = Shared::clone(state);
-    let stream = RunStream { state, follower, options, began: false, over: false, signals };
+    let stream = RunStream { state, follower, options, has_begun: false, is_over: false, signals };
     Ok(response(futures::stream::unfold(
         stream,
         |mut stream| async move { Some((stream.next().await?, stream)) },
@@ -129,37 +129,37 @@ pub(crate) fn beginning() -> Bytes {
     Bytes::from_static(RETRY.as_bytes())
 }
 
-/// Returns a sign of life.
-pub(crate) fn alive() -> Bytes {
-    Bytes::from_static(ALIVE.as_bytes())
+/// Returns the comment that keeps a quiet connection open.
+pub(crate) fn keep_alive() -> Bytes {
+    Bytes::from_static(KEEP_ALIVE.as_bytes())
 }
 
 impl RunStream {
     /// Returns the next piece of the stream; `None` at its end.
     async fn next(&mut self) -> Option<Bytes> {
-        if self.over {
+        if self.is_over {
             return None;
         }
-        if !self.began {
-            self.began = true;
+        if !self.has_begun {
+            self.has_begun = true;
             return Some(beginning());
         }
         loop {
             let update = match self.signals.next(self.follower.next()).await {
                 Signal::Event(update) => update,
-                Signal::Alive => return Some(alive()),
+                Signal::KeepAlive => return Some(keep_alive()),
                 Signal::End(why) => return Some(self.end(why)),
             };
             match update {
                 Ok(Some(update)) => {
-                    let written = match &update {
+                    let event = match &update {
                         RunUpdate::Stored(stored) => {
                             Some(self.state.written.of(stored, || stored_event(stored, &update)))
                         }
-                        _ => event(&update, self.options),
+                        _ => self::event(&update, self.options),
                     };
-                    if written.is_some() {
-                        return written;
+                    if event.is_some() {
+                        return event;
                     }
                 }
                 Ok(None) => {
@@ -178,9 +178,10 @@ impl RunStream {
         }
     }
 
+    /// Ends the stream. Returns its last event, with the reason.
     fn end(&mut self, why: &str) -> Bytes {
-        self.over = true;
-        written("end", None, &json!({"why": why, "last": self.follower.last()}))
+        self.is_over = true;
+        serialize("end", None, &json!({"why": why, "last": self.follower.last()}))
     }
 }
 
@@ -192,6 +193,7 @@ pub(crate) fn shown(update: &RunUpdate) -> Value {
     data
 }
 
+/// Changes an update, and the child's in it, into the form that clients see.
 fn show_to_client(data: &mut Value) {
     match data["type"].as_str() {
         Some("run_started") => {
@@ -229,25 +231,25 @@ pub(crate) fn event(update: &RunUpdate, options: StreamOptions) -> Option<Bytes>
             if matches!(name.as_str(), "call_console" | "call_denied") {
                 return None;
             }
-            written(&name, None, &data)
+            serialize(&name, None, &data)
         }
         RunUpdate::Child(_) => {
             if !options.children {
                 return None;
             }
-            written("child", None, &shown(update))
+            serialize("child", None, &shown(update))
         }
     })
 }
 
-/// Returns a stored event of this update.
+/// Returns the event of an update that is stored.
 fn stored_event(stored: &StoredEvent, update: &RunUpdate) -> Bytes {
     let data = shown(update);
-    written(data["type"].as_str().unwrap_or("event"), Some(stored.number), &data)
+    serialize(data["type"].as_str().unwrap_or("event"), Some(stored.number), &data)
 }
 
-/// Writes an event. JSON contains no line breaks, so the data is one line.
-pub(crate) fn written(name: &str, id: Option<u64>, data: &impl Serialize) -> Bytes {
+/// Serializes an event. The data is one line, because compact JSON contains no line breaks.
+pub(crate) fn serialize(name: &str, id: Option<u64>, data: &impl Serialize) -> Bytes {
     let data = serde_json::to_string(data).unwrap_or_else(|_| Value::Null.to_string());
     let mut text = String::with_capacity(data.len() + name.len() + 48);
     if let Some(id) = id {

@@ -1,4 +1,4 @@
-//! The wasm target of the Rust compiler, which is added if it is missing.
+//! The WebAssembly target of the Rust compiler, which is added if it is missing.
 
 use super::error::BuildError;
 use std::path::Path;
@@ -34,6 +34,7 @@ pub(crate) fn add_wasm_target(dir: &Path, say: &dyn Fn(&str)) -> Result<bool, Bu
     )))
 }
 
+/// Returns whether the standard library of the target is installed.
 fn is_installed(dir: &Path) -> Result<bool, BuildError> {
     let answer = Command::new("rustc")
         .args(["--print", "target-libdir", "--target", WASM_TARGET])

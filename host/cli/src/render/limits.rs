@@ -21,8 +21,8 @@ use tollgate_agent::state::key::MAX_INITIAL_BYTES;
 use tollgate_agent::{json as agent_json, schema};
 use tollgate_sandbox as sandbox;
 
-/// Returns the limits of a run, of the host and its store, and the fixed ones. A tool's own limits
-/// are listed with the tool.
+/// Returns the limits of a run, of the host and its store, and the fixed ones, each with its unit in
+/// its name. A tool's own limits are listed with the tool.
 pub(crate) fn as_json(config: &Config) -> Value {
     let Config { limits, store, .. } = config;
     let host = &limits.sandbox;

@@ -1,4 +1,4 @@
-//! An agent whose model, tool and component write everything that should stay text.
+//! An agent whose model, tool and component write everything that must be shown as plain text.
 
 use serde_json::json;
 use std::error::Error;
@@ -10,14 +10,14 @@ use tollgate::{
 use tollgate_agent::message::{AssistantMessage, Message, ModelCall, ModelReply, ModelRequest};
 use tollgate_server::console::ComponentFacts;
 
-/// HTML, Markdown, links, terminal escapes, and characters that are invisible or turn text around.
+/// HTML, Markdown, links, terminal escapes, and characters that are invisible or reverse text.
 pub(crate) const TEXT: &str = "<script>alert(1)</script><img src=https://evil.test/p.png onerror=alert(2)> \
     ![pixel](https://evil.test/q.png) [click](javascript:alert(3)) <a href=\"javascript:alert(4)\">here</a> \
     https://evil.test/?q=secret <iframe src=https://evil.test></iframe><style>body{display:none}</style> \
     \u{1b}[31mred\u{1b}[2J\u{1b}]8;;https://evil.test\u{7}link \u{202e}gnp.exe\u{2066} \u{200b}hidden\u{e0041} \
     \"'><svg onload=alert(5)> </textarea></pre></title></p>";
 
-/// A model that calls the tool and then answers, with the text everywhere.
+/// A model that calls the tool and then answers, with [`TEXT`] everywhere.
 struct Writer;
 
 #[async_trait]
@@ -80,7 +80,7 @@ pub(crate) async fn record(host: &Host) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Returns what the tool's component says about itself.
+/// Returns the facts about the tool's component, with [`TEXT`] everywhere.
 pub(crate) fn facts() -> ComponentFacts {
     ComponentFacts {
         version: TEXT.to_owned(),

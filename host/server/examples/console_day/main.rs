@@ -1,9 +1,10 @@
 //! The console over a long day of real runs: `cargo run -p tollgate-server --example console_day`
 //!
-//! Options: `--port N` (default 7310), `--runs N` (default 360), `--as NAME` with `--scopes a,b`, and
-//! `--data DIR` (default: a temporary directory). With `--hostile`, an agent and a tool write HTML, links and escapes.
-//! Everybody who connects is signed in: it is for
-//! looking at the console, on this machine only.
+//! Options: `--port N` (default 7310), `--runs N` (default 360), `--as NAME` (default `ada`),
+//! `--scopes a,b` (default: all that the console shows), and `--data DIR` (default: a temporary
+//! directory). With `--hostile`, an agent and a tool write HTML, links and escapes.
+//!
+//! Everybody who connects is signed in, so this is only for looking at the console on this machine.
 
 mod cast;
 mod clock;

@@ -1,9 +1,8 @@
-//! Tasks as the record of their runs shows them.
+//! Tasks, derived from the records of their runs.
 
 use crate::agent_runs::{Calls, OwnRun};
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use std::sync::Arc;
 use tollgate_agent::run::{Event, RunStatus, StoredEvent};
 use tollgate_agent::text::one_line;
 
@@ -34,6 +33,7 @@ enum Status {
 }
 
 impl TaskView {
+    /// Returns a task without events.
     pub(super) fn new(task_id: &str, context_id: &str, decide_url: &str) -> Self {
         Self {
             task_id: task_id.to_owned(),
@@ -50,15 +50,11 @@ impl TaskView {
     /// Returns the task of a run.
     pub(super) fn of(run: &OwnRun, decide_url: &str) -> Self {
         let mut view = Self::new(&run.run_id, &run.thread, decide_url);
-        view.apply_all(&run.events);
+        run.events.iter().for_each(|event| view.apply(event));
         view
     }
 
-    fn apply_all(&mut self, events: &[Arc<StoredEvent>]) {
-        events.iter().for_each(|event| self.apply(event));
-    }
-
-    /// Folds in one event.
+    /// Applies one event of the run.
     pub(super) fn apply(&mut self, stored: &StoredEvent) {
         self.calls.apply(&stored.event);
         self.changed_at_ms = stored.at_ms;
@@ -81,7 +77,7 @@ impl TaskView {
         };
     }
 
-    /// Returns whether a gate's question is open. Only a person elsewhere can decide it.
+    /// Returns whether a gate's question is open. Only another principal can decide it.
     pub(super) fn waits_for_gate(&self) -> bool {
         self.calls.waiting().any(|(_, asked)| asked.asking_gate().is_some())
     }
@@ -154,7 +150,7 @@ impl TaskView {
         vec![json!({"text": lines.join("\n")}), json!({"data": {"questions": questions}})]
     }
 
-    /// Returns the whole task.
+    /// Returns the whole task, with the last `history_length` messages of its history, or all of them.
     pub(super) fn task(&self, history_length: Option<usize>, has_artifacts: bool) -> Value {
         let mut task = json!({"id": self.task_id, "contextId": self.context_id, "status": self.status()});
         if has_artifacts && !self.text.is_empty() {
@@ -168,6 +164,7 @@ impl TaskView {
         task
     }
 
+    /// Returns a message of the task.
     pub(super) fn message(&self, id: &str, role: &str, parts: Vec<Value>) -> Value {
         json!({
             "messageId": id,
@@ -184,7 +181,7 @@ pub(super) fn artifact(text: &str) -> Value {
     json!({"artifactId": ANSWER, "name": ANSWER, "parts": [{"text": text}]})
 }
 
-/// Returns the texts of two turns as one.
+/// Returns the texts of two turns as one, with an empty line in between.
 pub(super) fn joined(before: &str, text: &str) -> String {
     match before.is_empty() {
         true => text.to_owned(),

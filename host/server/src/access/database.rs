@@ -1,7 +1,7 @@
 //! The database of keys, sessions, sign-in codes and request keys, which all processes of a data
 //! directory share.
 
-use super::database_file::{connect, keep_log, make_file, prepare};
+use super::database_file::{connect, create_file, keep_log, prepare};
 use super::principal::Principal;
 use super::records::{
     AccessError, CODE_MS, Credential, KeyRequest, KeySummary, NewSession, SESSION_IDLE_MS, SESSION_MS,
@@ -132,7 +132,7 @@ impl AccessDatabase {
             ))
         };
         let _turn = DatabaseTurn::of(&file).map_err(|e| failed(&e))?;
-        make_file(&file).map_err(|e| failed(&e))?;
+        create_file(&file).map_err(|e| failed(&e))?;
         let mut writer = connect(&file).map_err(|e| failed(&e))?;
         prepare(&mut writer, &file).map_err(|e| failed(&e))?;
         let reader = connect(&file).map_err(|e| failed(&e))?;

@@ -5,9 +5,9 @@ use rusqlite::{Connection, OpenFlags};
 use std::path::Path;
 use std::time::Duration;
 
-/// How long a process waits for its turn to write.
+/// The time that a process waits until it may write.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
-/// The version of the tables.
+/// The version of the tables that this program creates and reads.
 const VERSION: i64 = 1;
 
 const TABLES: &str = "
@@ -42,8 +42,9 @@ const TABLES: &str = "
     ) WITHOUT ROWID;
     CREATE INDEX request_keys_by_time ON request_keys (at_ms);";
 
-/// Creates the file with access for this user only. SQLite gives its log the same mode.
-pub(super) fn make_file(file: &Path) -> std::io::Result<()> {
+/// Creates the file, unless it exists, with access for this user only. SQLite gives its log the same
+/// mode.
+pub(super) fn create_file(file: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::OpenOptionsExt as _;
     match std::fs::File::options().write(true).create_new(true).mode(0o600).open(file) {
         Err(why) if why.kind() != std::io::ErrorKind::AlreadyExists => Err(why),
@@ -70,25 +71,27 @@ pub(super) fn keep_log(connection: &Connection, is_kept: bool) -> rusqlite::Resu
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, is_kept).map(drop)
 }
 
-/// Creates the tables, unless they exist.
+/// Creates the tables, unless they exist, and checks their version.
 ///
 /// # Errors
 /// The file cannot be written, or a newer version wrote it.
 pub(super) fn prepare(connection: &mut Connection, file: &Path) -> Result<(), String> {
-    let prepare = |connection: &mut Connection| -> rusqlite::Result<i64> {
-        let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-        let version: i64 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-        if version == 0 {
-            transaction.execute_batch(TABLES)?;
-            transaction.pragma_update(None, "user_version", VERSION)?;
-        }
-        transaction.commit()?;
-        Ok(version)
-    };
-    match prepare(connection).map_err(|e| e.to_string())? {
-        version if version > VERSION => {
-            Err(format!("{} was written by a newer tollgate (version {version})", file.display()))
-        }
-        _ => Ok(()),
+    let version = create_tables(connection).map_err(|e| e.to_string())?;
+    if version > VERSION {
+        return Err(format!("{} was written by a newer tollgate (version {version})", file.display()));
     }
+    Ok(())
+}
+
+/// Creates the tables, unless they exist. Returns the version of the existing ones, and 0 if there were
+/// none.
+fn create_tables(connection: &mut Connection) -> rusqlite::Result<i64> {
+    let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+    let version: i64 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    if version == 0 {
+        transaction.execute_batch(TABLES)?;
+        transaction.pragma_update(None, "user_version", VERSION)?;
+    }
+    transaction.commit()?;
+    Ok(version)
 }

@@ -40,7 +40,7 @@ pub fn router() -> axum::Router<Shared> {
     axum::Router::new().route("/ag-ui/{agent}", post(run))
 }
 
-/// A request that became no run, or no decision: its code and why.
+/// The reason why a request neither starts a run nor decides anything, with its code.
 struct Refusal {
     code: &'static str,
     why: String,
@@ -58,12 +58,14 @@ impl From<Problem> for Refusal {
     }
 }
 
-/// The events that a request asks for: from where in which run, and those that the client has.
+/// The events that answer a request.
 struct RequestedEvents {
+    /// The events to send.
     feed: Feed,
     run_id: String,
+    /// The earlier events of the run, which the client has.
     earlier: Vec<Arc<StoredEvent>>,
-    /// The answers to interrupts that were not applied, because they came too late.
+    /// The answers to interrupts that came too late and were not applied.
     late: Vec<String>,
 }
 
@@ -79,11 +81,11 @@ async fn run(
     let input = RunInput::read(&body)?;
     let runs = AgentRuns::new(&state, &principal);
     runs.agent(&agent)?;
-    let (shared, found) = match requested(&state, &runs, agent, &input).await {
-        Ok(found) => found,
+    let (shared, requested) = match requested_events(&state, &runs, agent, &input).await {
+        Ok(requested) => requested,
         Err(refusal) => return Ok(refused(&state, &input, &refusal)),
     };
-    let RequestedEvents { feed, run_id, earlier, late } = found;
+    let RequestedEvents { feed, run_id, earlier, late } = requested;
     let about = StreamInfo {
         thread: input.thread,
         client_run: input.run,
@@ -99,8 +101,8 @@ async fn run(
     Ok(event_stream::answer(&state.pulse, events.map(|event| event_stream::data(&event))))
 }
 
-/// Returns the state that the request begins with, and the events that it asks for.
-async fn requested(
+/// Returns the state at the beginning of the request, and the events that answer it.
+async fn requested_events(
     state: &Shared,
     runs: &AgentRuns<'_>,
     agent: String,
@@ -114,14 +116,12 @@ async fn requested(
         let values = whole_state(&**state.store(), &thread_id).await.map_err(Problem::from)?;
         SharedState::new(&input.state, &values, |key| state.host.shows_key(key))
     };
-    let events = match input.resume.is_empty() {
-        true => start(runs, agent, input).await?,
-        false => resume(runs, input).await?,
-    };
+    let events =
+        if input.resume.is_empty() { start(runs, agent, input).await? } else { resume(runs, input).await? };
     Ok((shared, events))
 }
 
-/// Answers with a run that ends at once, as clients expect of errors.
+/// Answers with a run that fails at once, because clients expect errors in this form.
 fn refused(state: &Shared, input: &RunInput, refusal: &Refusal) -> Response {
     let started = json!({"type": "RUN_STARTED", "threadId": input.thread, "runId": input.run});
     let events = [started, error(refusal.code, &refusal.why)];
@@ -163,16 +163,16 @@ async fn start(runs: &AgentRuns<'_>, agent_id: String, input: &RunInput) -> Resu
     Ok(RequestedEvents { feed, run_id, earlier: Vec::new(), late: Vec::new() })
 }
 
-/// Answers all open interrupts of a run of the thread. Answers to interrupts that were decided
-/// before, by this request or elsewhere, change nothing: the stream has what followed.
+/// Answers all open interrupts of a run of the thread. Answers to interrupts that were already decided,
+/// by this request or elsewhere, change nothing; the stream then has the events after the decision.
 async fn resume(runs: &AgentRuns<'_>, input: &RunInput) -> Result<RequestedEvents, Refusal> {
-    let nothing = || Refusal::new("no_such_interrupt", "the thread has no such interrupts");
+    let unknown = || Refusal::new("no_such_interrupt", "the thread has no such interrupts");
     // An interrupt names its run, because another run may have asked under the same suspension id.
     let run_id = input.resume.first().map(|answer| answer.run_id.as_str()).unwrap_or_default();
-    let run = runs.find_run(run_id).await?.ok_or_else(nothing)?;
+    let run = runs.find_run(run_id).await?.ok_or_else(unknown)?;
     let is_of_run = |answer: &Resume| answer.run_id == run_id && run.asked(&answer.suspension).is_some();
     if run.thread != input.thread || !input.resume.iter().all(is_of_run) {
-        return Err(nothing());
+        return Err(unknown());
     }
     let answers = Answers::of(&run, &input.resume, |answer| answer.suspension.as_str(), decision)?;
     let Answers { decisions, count, after, late } = answers;
@@ -193,8 +193,8 @@ async fn resume(runs: &AgentRuns<'_>, input: &RunInput) -> Result<RequestedEvent
     Ok(RequestedEvents { feed, run_id: run.run_id, earlier, late })
 }
 
-/// Returns the decision that an answer stands for. A payload that means no, and that the schema
-/// does not accept, cancels the call.
+/// Returns the decision that an answer stands for. A payload that means no cancels the call, unless the
+/// schema accepts it.
 fn decision(asked: &SuspendedCall, answer: &Resume) -> Result<Decision, Refusal> {
     match (answer.is_resolved, &answer.payload) {
         (false, _) => Ok(Decision::cancel(&asked.suspension_id)),

@@ -8,7 +8,7 @@ use crate::parameters::QueryParameters;
 use crate::problem::Problem;
 use crate::run_changes::{Change, Changes};
 use crate::scope::Scope;
-use crate::sse::{self, Signal, StreamSignals, written};
+use crate::sse::{self, Signal, StreamSignals, serialize};
 use crate::state::Shared;
 use axum::body::Bytes;
 use axum::extract::{Extension, State};
@@ -57,7 +57,7 @@ pub(super) async fn changes(
         runs: owner.map(|name| format!("{name}/")),
         questions: (!sees_questions).then(|| format!("{}/", principal.name)),
     };
-    // From here on, the client misses nothing that the first event does not tell.
+    // The first event tells the client to read everything; the subscription has all changes after that.
     let changes = state.run_changes.subscribe(state.store()).await;
     let ready = VecDeque::from([sse::beginning(), all()]);
     let stream = ChangeStream { changes, wanted, ready, is_over: false, signals };
@@ -84,10 +84,10 @@ impl ChangeSelection {
         let is_in =
             |prefix: &Option<String>| prefix.as_ref().is_none_or(|prefix| run.thread_id.starts_with(prefix));
         if self.lists_runs && is_in(&self.runs) {
-            hints.push(written("run", None, &json!({"run_id": run.run_id, "status": run.shown_status()})));
+            hints.push(serialize("run", None, &json!({"run_id": run.run_id, "status": run.shown_status()})));
         }
         if change.asks && is_in(&self.questions) {
-            hints.push(written("questions", None, &json!({"run_id": run.run_id})));
+            hints.push(serialize("questions", None, &json!({"run_id": run.run_id})));
         }
         hints
     }
@@ -95,7 +95,7 @@ impl ChangeSelection {
 
 /// Returns the hint that anything may have changed.
 fn all() -> Bytes {
-    written("all", None, &json!({}))
+    serialize("all", None, &json!({}))
 }
 
 /// The hints of one client.
@@ -120,10 +120,10 @@ impl ChangeStream {
             }
             match self.signals.next(self.changes.next()).await {
                 Signal::Event(change) => self.ready.extend(self.wanted.hints(&change)),
-                Signal::Alive => return Some(sse::alive()),
+                Signal::KeepAlive => return Some(sse::keep_alive()),
                 Signal::End(why) => {
                     self.is_over = true;
-                    return Some(written("end", None, &json!({"why": why})));
+                    return Some(serialize("end", None, &json!({"why": why})));
                 }
             }
         }

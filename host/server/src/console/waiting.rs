@@ -18,7 +18,7 @@ use maud::{Markup, PreEscaped, html};
 use std::collections::HashMap;
 use tollgate::store::RunSummary;
 
-/// The maximum number of bytes of questions on one page.
+/// The maximum total size of the cards on one page, in bytes. The first card may exceed it.
 const MAX_PAGE_BYTES: usize = 42 * 1024;
 
 pub(super) async fn list(
@@ -52,17 +52,17 @@ pub(super) async fn page(viewer: &Viewer, answered: Option<Markup>) -> Result<Ma
             } }
         }
         @if shown < open.len() {
-            p.muted { (text::count((open.len() - shown) as u64, "more question")) " follow when these are answered." }
+            p.muted { "Answer these to see " (text::count((open.len() - shown) as u64, "more question")) "." }
         }
     };
     Ok(layout::page_with(&nav, "Waiting", heading, content))
 }
 
-/// Returns the cards of the oldest questions.
+/// Returns the cards of the oldest questions, as many as fit on one page.
 pub(super) async fn cards(viewer: &Viewer, open: &[ListedQuestion]) -> Vec<Fragment> {
     let (mut cards, mut bytes) = (Vec::new(), 0);
     for ListedQuestion { run, suspension_id, .. } in open {
-        // It may have been answered meanwhile.
+        // The question may have been answered meanwhile.
         let Some(question) = find(viewer, run, suspension_id).await else { continue };
         let card = Card::new(run, &question, viewer.now_ms).answerable(true).in_list();
         let fragment =
@@ -130,7 +130,7 @@ pub(super) async fn one_page(
     Ok((status, layout::page_with(&nav, title, heading, content)).into_response())
 }
 
-/// Returns an open question of a run.
+/// Returns an open question of a run; `None` if it is not open.
 pub(super) async fn find(viewer: &Viewer, run: &RunSummary, suspension: &str) -> Option<Question> {
     if !ASKING.contains(&run.status.as_str()) {
         return None;
