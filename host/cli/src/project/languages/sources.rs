@@ -21,7 +21,8 @@ const MAX_FILES: usize = 20_000;
 const MAX_BYTES: u64 = 1 << 30;
 
 /// Returns the files in a project's directory and below, sorted by path. `None` if there are too many,
-/// they are too large or nested too deeply, or not all can be read. Follows links, even out of the project, and visits each directory once.
+/// they are too large or nested too deeply, or not all can be read. Follows links, even out of the
+/// project, and visits each directory once.
 pub(in crate::project) fn of(root: &Path) -> Option<BTreeSet<PathBuf>> {
     within(root, MAX_FILES, MAX_BYTES)
 }
