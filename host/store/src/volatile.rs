@@ -12,8 +12,8 @@ const MAX_BYTES: usize = 128 * 1024 * 1024;
 /// The maximum number of threads with values.
 const MAX_THREADS: usize = 10_000;
 
-/// The values of threads' keys that do not persist. They live as long as the process, except those of the
-/// threads that were not used for longest, if there are too many.
+/// The values of threads' keys that do not persist. They live as long as the process; if there are too many,
+/// those of the least recently used threads are dropped.
 #[derive(Debug, Default)]
 pub struct VolatileValues(Arc<Threads>);
 
@@ -37,9 +37,9 @@ struct ThreadMap {
 struct ThreadValues {
     state: State,
     bytes: usize,
-    /// Which use of any thread was the last one of this thread.
+    /// The value of [`ThreadMap::uses`] when this thread was last used.
     last_use: u64,
-    /// Whether a commit that changes them is being stored.
+    /// Whether a commit that changes these values is being stored.
     is_pending: bool,
 }
 
@@ -57,8 +57,8 @@ pub struct PendingValues {
 impl VolatileValues {
     /// Adds the wanted values to a state of the thread that was just read.
     pub async fn recall(&self, thread_id: &str, wanted: &KeyFilter, state: &mut State) {
-        let recalled = self.settled(|threads| {
-            let Some(thread) = threads.used(thread_id) else { return Some(()) };
+        let recalled = self.retry_when_settled(|threads| {
+            let Some(thread) = threads.get(thread_id) else { return Some(()) };
             if thread.is_pending {
                 return None;
             }
@@ -76,18 +76,12 @@ impl VolatileValues {
         if updates.is_empty() {
             return None;
         }
-        let locked = self.settled(|threads| {
-            let thread = threads.of(thread_id);
+        let locked = self.retry_when_settled(|threads| {
+            let thread = threads.get_or_create(thread_id);
             (!std::mem::replace(&mut thread.is_pending, true)).then_some(())
         });
         locked.await;
         Some(self.pending(thread_id, updates))
-    }
-
-    /// Returns the size of a thread's values, in bytes.
-    #[must_use]
-    pub fn bytes(&self, thread_id: &str) -> usize {
-        self.0.lock().threads.get(thread_id).map_or(0, |thread| thread.bytes)
     }
 
     /// Like [`lock`](Self::lock), for several threads and without waiting: for a store whose commits
@@ -105,9 +99,15 @@ impl VolatileValues {
         }
         let mut threads = self.0.lock();
         for thread_id in updates.keys() {
-            threads.of(thread_id).is_pending = true;
+            threads.get_or_create(thread_id).is_pending = true;
         }
         updates.into_iter().map(|(thread_id, updates)| self.pending(thread_id, updates)).collect()
+    }
+
+    /// Returns the size of a thread's values, in bytes.
+    #[must_use]
+    pub fn bytes(&self, thread_id: &str) -> usize {
+        self.0.lock().threads.get(thread_id).map_or(0, |thread| thread.bytes)
     }
 
     fn pending(&self, thread_id: &Arc<str>, updates: Vec<KeyUpdate>) -> PendingValues {
@@ -115,13 +115,13 @@ impl VolatileValues {
         PendingValues { threads: Arc::clone(&self.0), thread_id: Arc::clone(thread_id), change }
     }
 
-    /// Tries until there is a result, whenever a commit is no longer pending.
-    async fn settled<T>(&self, mut attempt: impl FnMut(&mut ThreadMap) -> Option<T>) -> T {
+    /// Calls `attempt` until it returns a result: once now, and again whenever a commit is no longer pending.
+    async fn retry_when_settled<T>(&self, mut attempt: impl FnMut(&mut ThreadMap) -> Option<T>) -> T {
         let mut settled = self.0.settled.subscribe();
         loop {
-            let attempted = attempt(&mut self.0.lock());
-            if let Some(done) = attempted {
-                return done;
+            let result = attempt(&mut self.0.lock());
+            if let Some(result) = result {
+                return result;
             }
             // The sender lives as long as `self`.
             let _ = settled.changed().await;
@@ -136,25 +136,26 @@ impl Threads {
 }
 
 impl ThreadMap {
-    /// Returns the values of a thread that has some, and notes that they are used.
-    fn used(&mut self, thread_id: &str) -> Option<&mut ThreadValues> {
+    /// Returns the values of a thread that has some, and counts the use.
+    fn get(&mut self, thread_id: &str) -> Option<&mut ThreadValues> {
         self.uses += 1;
         let thread = self.threads.get_mut(thread_id)?;
         thread.last_use = self.uses;
         Some(thread)
     }
 
-    /// Returns the values of a thread.
-    fn of(&mut self, thread_id: &Arc<str>) -> &mut ThreadValues {
+    /// Returns the values of a thread, with an entry for one that has none, and counts the use.
+    fn get_or_create(&mut self, thread_id: &Arc<str>) -> &mut ThreadValues {
         self.uses += 1;
         let thread = self.threads.entry(Arc::clone(thread_id)).or_default();
         thread.last_use = self.uses;
         thread
     }
 
-    /// Removes the values that were not used for longest if there are too many, and some more, so that this is
-    /// seldom done. Those of a thread whose commit is being stored stay.
-    fn fit(&mut self) -> Vec<ThreadValues> {
+    /// If there are too many values, removes those of the least recently used threads, and some more, so that
+    /// this is seldom done. Those of a thread whose commit is being stored stay. Returns the removed values, so
+    /// that the caller can drop them without the lock.
+    fn evict(&mut self) -> Vec<ThreadValues> {
         let mut removed = Vec::new();
         if self.bytes <= MAX_BYTES && self.threads.len() <= MAX_THREADS {
             return removed;
@@ -179,19 +180,21 @@ impl PendingValues {
     /// Sets the values, because the commit was stored.
     pub fn set(self) {
         // The values may be long. Others do not look at them until the commit is no longer pending.
-        let mut state = std::mem::take(&mut self.threads.lock().of(&self.thread_id).state);
+        let mut state = std::mem::take(&mut self.threads.lock().get_or_create(&self.thread_id).state);
         state.apply(&self.change);
-        // The value is shared by all that read it.
-        self.change.updates.iter().for_each(|update| drop(state.shared(&update.key).cloned()));
+        // Fold the updates into the values now, so that all readers share the results.
+        for update in &*self.change.updates {
+            let _ = state.shared(&update.key);
+        }
         let bytes = state.bytes();
         let mut threads = self.threads.lock();
-        let thread = threads.of(&self.thread_id);
+        let thread = threads.get_or_create(&self.thread_id);
         let before = std::mem::replace(&mut thread.bytes, bytes);
         thread.state = state;
         threads.bytes = threads.bytes - before + bytes;
-        let dropped = threads.fit();
+        let evicted = threads.evict();
         drop(threads);
-        drop(dropped);
+        drop(evicted);
     }
 }
 
@@ -251,7 +254,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn z3_the_values_that_were_not_used_for_longest_are_dropped() {
+    async fn z3_the_values_of_the_least_recently_used_threads_are_dropped() {
         let values = VolatileValues::default();
         let text = Arc::new(Value::from("x".repeat(20 << 20)));
         let set = async |thread: &str| {
@@ -272,7 +275,7 @@ mod tests {
         assert!(has("a").await, "six fit");
         set("g").await;
         for thread in ["b", "c"] {
-            assert!(!has(thread).await, "{thread} was not used for longest");
+            assert!(!has(thread).await, "{thread} was least recently used");
         }
         for thread in ["a", "d", "e", "f", "g"] {
             assert!(has(thread).await, "{thread}");

@@ -310,10 +310,10 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     Attempt {
         party: "component",
         does: "Sets long values that do not persist, on thread after thread.",
-        outcome: "Those that were not used for longest are dropped.",
+        outcome: "Those of the least recently used threads are dropped.",
         limit: "128 MiB, 10,000 threads",
         file: "host/store/src/volatile.rs",
-        test: "z3_the_values_that_were_not_used_for_longest_are_dropped",
+        test: "z3_the_values_of_the_least_recently_used_threads_are_dropped",
     },
     Attempt {
         party: "component",
