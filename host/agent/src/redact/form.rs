@@ -75,7 +75,7 @@ impl Form {
     }
 
     /// Reads on while the text has literal characters and a single pattern has all but its last
-    /// one. This is the usual case, and it needs no list of readings.
+    /// one. This is the usual case, and it needs no list of matches.
     pub(super) fn read_literals(&self, progress: &mut FormProgress, end: &mut usize, text: &[u8]) {
         if progress.to - progress.from != 1 {
             return;
@@ -179,9 +179,11 @@ impl SecretStarts {
     /// Returns the first position, from `at` on, where a secret may begin.
     pub(super) fn next(&self, text: &[u8], at: usize) -> Option<usize> {
         let rest = text.get(at..)?;
-        let last = |byte: &u8| self.pairs[usize::from(*byte)] != [0; 4];
         let pair = rest.windows(2).position(|pair| self.contains(pair[0], pair[1]));
-        pair.or_else(|| rest.last().filter(|byte| last(byte)).map(|_| rest.len() - 1)).map(|found| at + found)
+        // A secret may also begin with the last byte, whose successor is not known yet.
+        let begins_any = |byte: &&u8| self.pairs[usize::from(**byte)] != [0; 4];
+        let last = || rest.last().filter(begins_any).map(|_| rest.len() - 1);
+        pair.or_else(last).map(|found| at + found)
     }
 }
 

@@ -1,5 +1,5 @@
 //! Redacts secrets from output that untrusted readers may see, in the forms in which servers and
-//! tools echo them (`pattern`), however the output is split into pieces.
+//! tools echo them (`form`), however the output is split into pieces.
 //!
 //! Each byte of a secret is replaced by an asterisk, so that announced lengths stay correct.
 //! Redaction is best effort: it catches a secret that is returned whole. It misses a secret that a
@@ -15,13 +15,13 @@ use spelling::read_character;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The shortest secret, in bytes; redacting shorter ones would hide ordinary words.
+/// The shortest secret that callers accept, in bytes; redacting shorter ones would hide ordinary words.
 pub const MIN_SECRET_BYTES: usize = 8;
-/// The longest secret, in bytes.
+/// The longest secret that callers accept, in bytes.
 pub const MAX_SECRET_BYTES: usize = 4 * 1024;
-/// The most partial readings of the same characters that are followed at once from one position.
+/// The most partial matches of the same characters that are followed at once from one position.
 /// Only a secret that consists of escapes has more than a few.
-const MAX_READINGS: usize = 256;
+const MAX_PARTIAL_MATCHES: usize = 256;
 
 /// The secrets to be redacted. Cloning is cheap.
 #[derive(Clone, Default)]
@@ -33,20 +33,21 @@ pub struct Redactor {
 /// All forms of all secrets.
 struct Secrets {
     forms: Vec<Form>,
-    beginnings: SecretStarts,
+    starts: SecretStarts,
 }
 
 impl Redactor {
-    /// Creates a redactor of these secrets. It ignores letter case and recognizes the plain text
-    /// and the usual encodings: JSON, URL, HTML, hexadecimal, and base64 at every offset.
+    /// Creates a redactor of these secrets, whatever their length. It ignores letter case and
+    /// recognizes the plain text, also backwards, and the usual encodings: JSON, URL, HTML,
+    /// hexadecimal, and base64 at every offset.
     #[must_use]
     pub fn of<'a>(secrets: impl IntoIterator<Item = &'a str>) -> Self {
         let forms = Form::all_of(secrets.into_iter().filter(|secret| !secret.is_empty()));
         if forms.is_empty() {
             return Self::default();
         }
-        let beginnings = SecretStarts::of(&forms);
-        Self { secrets: Some(Arc::new(Secrets { forms, beginnings })) }
+        let starts = SecretStarts::of(&forms);
+        Self { secrets: Some(Arc::new(Secrets { forms, starts })) }
     }
 
     /// Returns whether there is nothing to redact.
@@ -134,11 +135,11 @@ impl Redactor {
 struct SecretSearch {
     /// Partial matches at one position of the text, which further bytes may complete.
     open: Vec<PartialMatch>,
-    /// The length of the longest complete secret at that position.
+    /// The length of the longest complete secret at that position, in bytes.
     whole: Option<usize>,
     /// The partial matches that are to be continued.
     to_do: Vec<PartialMatch>,
-    /// The same with one more character.
+    /// Those of `to_do`, each with one more character.
     longer: Vec<PartialMatch>,
 }
 
@@ -150,17 +151,19 @@ struct PartialMatch {
     end: usize,
 }
 
-/// The next occurrence in a text.
+/// The result of a search for the next secret in a text.
 enum Occurrence {
     /// A secret at these bytes.
     Secret(Range<usize>),
-    /// The text ends with what may be a part of a secret that begins here.
+    /// The rest of the text, from here on, may be the beginning of a secret.
     Open(usize),
+    /// The text has no further secret, and none that begins in it.
     Nothing,
 }
 
 impl SecretSearch {
-    /// Replaces the secrets in the text. Returns the position from which on later bytes decide.
+    /// Replaces the secrets in the text. Returns the length of the part that is decided; the rest
+    /// depends on later bytes, unless `is_last`.
     fn redact(&mut self, secrets: &Secrets, text: &mut [u8], is_last: bool) -> usize {
         let mut at = 0;
         loop {
@@ -176,11 +179,11 @@ impl SecretSearch {
     }
 
     /// Finds the first secret that begins at `at` or later, and of these the longest. If there are
-    /// open readings, they begin at `at`.
+    /// open matches, they begin at `at`.
     fn next(&mut self, secrets: &Secrets, text: &[u8], mut at: usize, is_last: bool) -> Occurrence {
         loop {
             if self.open.is_empty() {
-                let Some(candidate) = secrets.beginnings.next(text, at) else { return Occurrence::Nothing };
+                let Some(candidate) = secrets.starts.next(text, at) else { return Occurrence::Nothing };
                 at = candidate;
                 self.begin(secrets, &text[at..]);
             }
@@ -200,12 +203,12 @@ impl SecretSearch {
     fn begin(&mut self, secrets: &Secrets, text: &[u8]) {
         let Self { open, whole, .. } = self;
         let is_cut = read_character(text, |character, end| {
-            if !secrets.beginnings.has(character) {
+            if !secrets.starts.has(character) {
                 return;
             }
             for (form, of_form) in secrets.forms.iter().enumerate() {
                 if let Some(progress) = of_form.step(of_form.start(), character) {
-                    reached(of_form, PartialMatch { form, progress, end }, whole, open);
+                    keep(of_form, PartialMatch { form, progress, end }, whole, open);
                 }
             }
         });
@@ -219,25 +222,25 @@ impl SecretSearch {
         }
     }
 
-    /// Continues all readings to the end of the text, which starts at the secret's position.
+    /// Continues all open matches to the end of the text, which starts at their position.
     fn read_on(&mut self, secrets: &Secrets, text: &[u8]) {
         let Self { open, whole, to_do, longer } = self;
         std::mem::swap(open, to_do);
         while !to_do.is_empty() {
-            if let [reading] = &mut to_do[..] {
-                secrets.forms[reading.form].read_literals(&mut reading.progress, &mut reading.end, text);
+            if let [only] = &mut to_do[..] {
+                secrets.forms[only.form].read_literals(&mut only.progress, &mut only.end, text);
             }
-            for reading in to_do.drain(..) {
-                let PartialMatch { form, progress, end } = reading;
+            for partial in to_do.drain(..) {
+                let PartialMatch { form, progress, end } = partial;
                 let of_form = &secrets.forms[form];
                 let begin = end + of_form.separators(progress, &text[end..]);
                 let is_cut = read_character(&text[begin..], |character, bytes| {
                     if let Some(progress) = of_form.step(progress, character) {
-                        reached(of_form, PartialMatch { form, progress, end: begin + bytes }, whole, longer);
+                        keep(of_form, PartialMatch { form, progress, end: begin + bytes }, whole, longer);
                     }
                 });
                 if is_cut {
-                    add(open, reading);
+                    add(open, partial);
                 }
             }
             std::mem::swap(to_do, longer);
@@ -245,30 +248,30 @@ impl SecretSearch {
     }
 }
 
-/// Notes a whole secret, and keeps the reading if a longer one may follow.
-fn reached(form: &Form, reading: PartialMatch, whole: &mut Option<usize>, readings: &mut Vec<PartialMatch>) {
-    if form.is_whole(reading.progress) {
-        *whole = (*whole).max(Some(reading.end));
+/// Notes the length of a match that is a whole secret, and keeps a match that may become a longer one.
+fn keep(form: &Form, found: PartialMatch, whole: &mut Option<usize>, matches: &mut Vec<PartialMatch>) {
+    if form.is_whole(found.progress) {
+        *whole = (*whole).max(Some(found.end));
     }
-    if form.continues(reading.progress) {
-        add(readings, reading);
+    if form.continues(found.progress) {
+        add(matches, found);
     }
 }
 
-/// Adds a reading that is not among them. Readings of the same characters are limited, so that
+/// Adds a match that is not among them. Matches of the same characters are limited, so that
 /// those of one secret cannot hide another.
-fn add(readings: &mut Vec<PartialMatch>, reading: PartialMatch) {
+fn add(matches: &mut Vec<PartialMatch>, found: PartialMatch) {
     let mut alike = 0;
-    for other in &*readings {
-        if other.form == reading.form && other.progress == reading.progress {
+    for other in &*matches {
+        if other.form == found.form && other.progress == found.progress {
             alike += 1;
-            if other.end == reading.end {
+            if other.end == found.end {
                 return;
             }
         }
     }
-    if alike < MAX_READINGS {
-        readings.push(reading);
+    if alike < MAX_PARTIAL_MATCHES {
+        matches.push(found);
     }
 }
 
@@ -277,7 +280,7 @@ fn add(readings: &mut Vec<PartialMatch>, reading: PartialMatch) {
 pub struct RedactingStream {
     redactor: Redactor,
     held: Vec<u8>,
-    /// Its open readings start at the beginning of `held`.
+    /// Its open matches start at the beginning of `held`.
     search: SecretSearch,
 }
 
@@ -440,7 +443,7 @@ mod tests {
         }
     }
 
-    /// Redacts by following every reading from every position.
+    /// Redacts by following every match from every position.
     fn redacted_slowly(redactor: &Redactor, text: &[u8]) -> Vec<u8> {
         let secrets = redactor.secrets.as_ref().unwrap();
         let (mut redacted, mut at) = (text.to_vec(), 0);
@@ -490,7 +493,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn readings_are_found_as_by_trying_all(parts in proptest::collection::vec(0..22_usize, 0..40)) {
+        fn secrets_are_found_as_by_trying_all_matches(parts in proptest::collection::vec(0..22_usize, 0..40)) {
             const PARTS: [&str; 22] = [
                 "a", "%a", "A", "%61", "&", "&amp", "&amp;", "%", "%25", "=25", "\\", "\\\\", "\\x5C", "61", "25", "5c",
                 "YSV", "hJVx", "\r\n", ":", "\u{e9}", "\\u0061",
