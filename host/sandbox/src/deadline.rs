@@ -13,15 +13,16 @@ pub struct Deadline {
 
 struct DeadlineState {
     clock: Mutex<Clock>,
-    /// Notified when the clock resumes.
-    went_on: Notify,
+    /// Notifies all waiters when the clock resumes.
+    resumed: Notify,
 }
 
 struct Clock {
     at: Instant,
-    /// The number of waits in progress, and when the first one began.
-    waits: u32,
-    since: Instant,
+    /// The number of pauses in effect. The clock stands still unless it is zero.
+    pauses: u32,
+    /// The beginning of the current pause; meaningless while there is none.
+    paused_at: Instant,
 }
 
 /// A guard that stops the attempt's clock while it lives.
@@ -38,22 +39,22 @@ impl Deadline {
 
     /// Creates a deadline at this moment.
     pub(crate) fn at(at: Instant) -> Self {
-        let clock = Mutex::new(Clock { at, waits: 0, since: at });
-        Self { shared: Arc::new(DeadlineState { clock, went_on: Notify::new() }) }
+        let clock = Mutex::new(Clock { at, pauses: 0, paused_at: at });
+        Self { shared: Arc::new(DeadlineState { clock, resumed: Notify::new() }) }
     }
 
     /// Returns whether the deadline has passed.
     #[must_use]
     pub fn has_passed(&self) -> bool {
         let clock = self.clock();
-        clock.waits == 0 && Instant::now() >= clock.at
+        clock.pauses == 0 && Instant::now() >= clock.at
     }
 
-    /// Returns the remaining time.
+    /// Returns the remaining time; zero if the deadline has passed.
     #[must_use]
     pub fn left(&self) -> Duration {
         let clock = self.clock();
-        let now = if clock.waits == 0 { Instant::now() } else { clock.since };
+        let now = if clock.pauses == 0 { Instant::now() } else { clock.paused_at };
         clock.at.saturating_duration_since(now)
     }
 
@@ -61,10 +62,10 @@ impl Deadline {
     #[must_use]
     pub fn pause(&self) -> ClockPause {
         let mut clock = self.clock();
-        if clock.waits == 0 {
-            clock.since = Instant::now();
+        if clock.pauses == 0 {
+            clock.paused_at = Instant::now();
         }
-        clock.waits += 1;
+        clock.pauses += 1;
         drop(clock);
         ClockPause { deadline: self.clone() }
     }
@@ -72,13 +73,14 @@ impl Deadline {
     /// Waits until the deadline has passed.
     pub async fn passed(&self) {
         loop {
+            // Listen before looking at the clock, so that no notification is missed.
+            let resumed = self.shared.resumed.notified();
             let at = {
                 let clock = self.clock();
-                (clock.waits == 0).then_some(clock.at)
+                (clock.pauses == 0).then_some(clock.at)
             };
             match at {
-                // A leftover notification only causes one extra check.
-                None => self.shared.went_on.notified().await,
+                None => resumed.await,
                 Some(at) => tokio::time::sleep_until(at.into()).await,
             }
             if self.has_passed() {
@@ -95,12 +97,12 @@ impl Deadline {
 impl Drop for ClockPause {
     fn drop(&mut self) {
         let mut clock = self.deadline.clock();
-        clock.waits -= 1;
-        if clock.waits == 0 {
-            let waited = clock.since.elapsed();
-            clock.at += waited;
+        clock.pauses -= 1;
+        if clock.pauses == 0 {
+            let paused = clock.paused_at.elapsed();
+            clock.at += paused;
             drop(clock);
-            self.deadline.shared.went_on.notify_one();
+            self.deadline.shared.resumed.notify_waiters();
         }
     }
 }
@@ -123,5 +125,17 @@ mod tests {
         };
         tokio::join!(deadline.passed(), waits);
         assert!(deadline.has_passed() && began.elapsed() >= Duration::from_millis(150));
+    }
+
+    #[tokio::test]
+    async fn t2_everybody_who_waits_for_a_paused_deadline_sees_it_pass() {
+        let deadline = Deadline::after(Duration::ZERO);
+        let pause = deadline.pause();
+        let resumes = async {
+            tokio::task::yield_now().await;
+            drop(pause);
+        };
+        let waits = async { tokio::join!(deadline.passed(), deadline.passed(), resumes) };
+        assert!(tokio::time::timeout(Duration::from_secs(10), waits).await.is_ok());
     }
 }
