@@ -164,7 +164,7 @@ impl ChildStatus {
     }
 }
 
-/// The reason why a child could not be started.
+/// The reason why a child could not be started or did not complete.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChildError {
     /// No agent of this id is configured.
@@ -182,7 +182,7 @@ pub enum ChildError {
     /// The depth that this child would have had.
     #[error("a child agent at depth {0} is too deep: agents nest at most {MAX_DEPTH} levels")]
     TooDeep(u32),
-    /// It could not be run for another reason.
+    /// It could not be run or did not complete, for this reason.
     #[error("{0}")]
     ExecutionFailed(String),
 }

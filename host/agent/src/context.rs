@@ -28,13 +28,13 @@ pub struct RunIdentity {
     pub principal: Option<SmolStr>,
     /// Whether another agent asked for the run, on behalf of the principal. The principal then does
     /// not answer the questions of gates. Guests do not see it.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub asked_by_agent: bool,
     /// The number of ancestors of this run.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub depth: u32,
     /// Whether the run is part of a loop that its calls may end.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub in_loop: bool,
 }
 
@@ -60,14 +60,9 @@ pub fn client_thread_id<'a>(thread_id: &'a str, principal: Option<&str>) -> &'a 
     own.unwrap_or(thread_id)
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref)]
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_zero(depth: &u32) -> bool {
     *depth == 0
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref)]
-fn is_false(flag: &bool) -> bool {
-    !flag
 }
 
 /// The agent as tools and gates see it: without prompt, model and credentials.
@@ -83,7 +78,7 @@ pub struct AgentView {
     pub delegates: Vec<String>,
 }
 
-/// A person's decision, as the gates see it, and the tool if the question was its own.
+/// A person's decision, as the gates see it. The tool sees it only if the question was its own.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Resumption {
     /// The suspension that was answered.

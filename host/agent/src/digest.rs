@@ -11,34 +11,31 @@ pub fn digest(bytes: &[u8]) -> String {
     hexadecimal(&Sha256::digest(bytes))
 }
 
-/// Returns the hexadecimal SHA-256 of what is read, in pieces.
+/// Returns the hexadecimal SHA-256 of everything that can be read from the source, without keeping it
+/// in memory.
 ///
 /// # Errors
 /// Reading fails.
 pub fn digest_of(mut source: impl io::Read) -> io::Result<String> {
-    let (mut digest, mut piece) = (Sha256::new(), [0; 16 * 1024]);
-    loop {
-        match source.read(&mut piece)? {
-            0 => return Ok(hexadecimal(&digest.finalize())),
-            length => digest.update(&piece[..length]),
-        }
-    }
+    let mut hashed = HashWriter(Sha256::new());
+    io::copy(&mut source, &mut hashed)?;
+    Ok(hexadecimal(&hashed.0.finalize()))
 }
 
-/// Returns the hexadecimal SHA-256 of a value's JSON, which is not written to memory.
+/// Returns the hexadecimal SHA-256 of a value's JSON, without keeping the JSON in memory.
 ///
 /// # Errors
 /// The value cannot be written as JSON.
 pub fn digest_of_json(value: &impl Serialize) -> serde_json::Result<String> {
-    let mut hashed = HashedText(Sha256::new());
+    let mut hashed = HashWriter(Sha256::new());
     serde_json::to_writer(&mut hashed, value)?;
     Ok(hexadecimal(&hashed.0.finalize()))
 }
 
 /// Hashes the bytes that are written to it.
-struct HashedText(Sha256);
+struct HashWriter(Sha256);
 
-impl io::Write for HashedText {
+impl io::Write for HashWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.update(bytes);
         Ok(bytes.len())

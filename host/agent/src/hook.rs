@@ -36,7 +36,7 @@ pub enum HookPoint {
 pub struct HookAnswer {
     /// The plugin.
     pub plugin: String,
-    /// Commit with the call's end, or with its question to a person.
+    /// The state updates, which commit with the call's end or with its question to a person.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mutations: Vec<PendingMutation>,
     /// The actions requested from the loop.

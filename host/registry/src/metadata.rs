@@ -81,7 +81,7 @@ struct WrittenPackage {
     kind: DependencyKind,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     dependencies: Vec<usize>,
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     root: bool,
 }
 
@@ -97,11 +97,6 @@ enum DependencyKind {
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_runtime(kind: &DependencyKind) -> bool {
     *kind == DependencyKind::Runtime
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_false(root: &bool) -> bool {
-    !root
 }
 
 impl Metadata {

@@ -102,7 +102,7 @@ impl StoreError {
         Self::new(StoreErrorKind::Other, message)
     }
 
-    /// Adds a step that resolves the error, or replaces it.
+    /// Sets the step that resolves the error; `None` removes it.
     #[must_use]
     pub fn with_remedy(self, remedy: impl Into<Option<Remedy>>) -> Self {
         Self { remedy: remedy.into(), ..self }
@@ -136,8 +136,8 @@ impl StoreError {
 /// The reason why nothing was committed.
 #[derive(Debug, thiserror::Error)]
 pub enum CommitError {
-    /// The thread's state has moved on to this revision; [`changes`](super::StateStore::changes) returns the changes
-    /// in between.
+    /// The thread's state has moved on to this revision;
+    /// [`changes`](super::StateStore::changes) returns the changes in between.
     #[error("the thread's state was changed by another run or call")]
     Conflict(u64),
     /// The run's log has events that the caller does not know.

@@ -335,7 +335,7 @@ impl Usage {
     }
 
     /// Returns whether all figures are zero.
-    pub(crate) fn is_nothing(&self) -> bool {
+    pub(crate) fn is_zero(&self) -> bool {
         *self == Usage::default()
     }
 

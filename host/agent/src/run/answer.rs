@@ -18,7 +18,7 @@ const MAX_CODE_BYTES: usize = 64;
 /// Returns the single answer to a call, under the names that the host gives it.
 #[must_use]
 pub fn answer(call_id: &str, tool_name: &str, end: &CallEnd) -> Answer {
-    let (mut content, is_error) = text(end);
+    let (mut content, is_error) = unbounded_text(end);
     let parts = parts(end);
     for part in parts {
         let text = content.to_mut();
@@ -39,7 +39,7 @@ pub fn answer(call_id: &str, tool_name: &str, end: &CallEnd) -> Answer {
 /// Returns the answer's text without its parts, bounded, and whether the call failed.
 #[must_use]
 pub fn own_text(end: &CallEnd) -> (Arc<str>, bool) {
-    let (content, is_error) = text(end);
+    let (content, is_error) = unbounded_text(end);
     (bounded(content), is_error)
 }
 
@@ -52,7 +52,7 @@ pub fn parts(end: &CallEnd) -> &[ContentPart] {
     }
 }
 
-fn text(end: &CallEnd) -> (Cow<'_, str>, bool) {
+fn unbounded_text(end: &CallEnd) -> (Cow<'_, str>, bool) {
     match end {
         CallEnd::Result(result) => (of_result(result), !result.is_success()),
         CallEnd::Fault(fault) if fault.code == Code::ToolInternal => {
@@ -64,10 +64,11 @@ fn text(end: &CallEnd) -> (Cow<'_, str>, bool) {
 
 fn of_result(result: &ToolResult) -> Cow<'_, str> {
     match &result.message {
-        Some(message) if result.is_error() && code_of(result).is_some() => {
-            Cow::Owned(format!("[{}] {message}", code_of(result).unwrap_or_default()))
-        }
-        Some(message) if result.is_error() || result.data.is_null() => Cow::Borrowed(message),
+        Some(message) if result.is_error() => match code_of(result) {
+            Some(code) => Cow::Owned(format!("[{code}] {message}")),
+            None => Cow::Borrowed(message),
+        },
+        Some(message) if result.data.is_null() => Cow::Borrowed(message),
         Some(message) => Cow::Owned(format!("{message}\n{}", result.data.words())),
         None if result.data.is_null() && !result.content.is_empty() => Cow::Borrowed(""),
         None => result.data.words(),

@@ -308,7 +308,7 @@ pub struct FinishedCall {
     #[serde(default)]
     pub usage: Usage,
     /// The share of the attempts before the last.
-    #[serde(default, skip_serializing_if = "Usage::is_nothing")]
+    #[serde(default, skip_serializing_if = "Usage::is_zero")]
     pub earlier: Usage,
 }
 
