@@ -5,19 +5,19 @@ use crate::code::Code;
 /// The number of consecutive traps after which a tool is taken out of use.
 pub const TRAPS_THAT_DISABLE: u32 = 5;
 
-/// The evidence that a call's end gives about its tool's health.
+/// The evidence that an audit record gives about the health of its tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sign {
-    /// It trapped, which no arguments excuse.
+pub enum HealthSign {
+    /// The tool trapped, which no arguments excuse.
     Trapped,
-    /// It returned an answer of its own.
-    Well,
+    /// The tool returned an answer of its own, or a person enabled it.
+    Healthy,
     /// No evidence: the call did not run, was stopped from outside, or reached a limit, which the
     /// arguments may have caused.
-    Nothing,
+    Neutral,
 }
 
-impl Sign {
+impl HealthSign {
     /// Derives the sign from the code with which a call ended; `None` stands for a result.
     #[must_use]
     pub fn of(code: Option<Code>) -> Self {
@@ -31,19 +31,19 @@ impl Sign {
                 | Code::ToolNotFound
                 | Code::ToolInternal
                 | Code::ToolError,
-            ) => Self::Well,
-            Some(_) => Self::Nothing,
+            ) => Self::Healthy,
+            Some(_) => Self::Neutral,
         }
     }
 }
 
 /// Returns the number of consecutive traps after one more call.
 #[must_use]
-pub fn traps_after(traps: u32, sign: Sign) -> u32 {
+pub fn traps_after(traps: u32, sign: HealthSign) -> u32 {
     match sign {
-        Sign::Trapped => traps.saturating_add(1),
-        Sign::Well => 0,
-        Sign::Nothing => traps,
+        HealthSign::Trapped => traps.saturating_add(1),
+        HealthSign::Healthy => 0,
+        HealthSign::Neutral => traps,
     }
 }
 
@@ -60,8 +60,9 @@ mod tests {
 
     #[test]
     fn traps_in_a_row_disable_and_a_result_begins_anew() {
-        let after =
-            |codes: &[Option<Code>]| codes.iter().fold(0, |traps, code| traps_after(traps, Sign::of(*code)));
+        let after = |codes: &[Option<Code>]| {
+            codes.iter().fold(0, |traps, code| traps_after(traps, HealthSign::of(*code)))
+        };
         let trapped = Some(Code::Trapped);
         assert_eq!(reason_to_disable(after(&[trapped; 4])), None);
         assert!(reason_to_disable(after(&[trapped; 5])).is_some());

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 use tollgate_agent::SmolStr;
-use tollgate_agent::health::Sign;
+use tollgate_agent::health::HealthSign;
 use tollgate_store::{AuditFilter, AuditKind, AuditRecord, StoreError, ToolHealth};
 
 const COLUMNS: &str = "at_ms, kind, who, decision, file, component_id, digest, tool_name, power, detail, run_id, \
@@ -57,7 +57,7 @@ pub(crate) fn fields(record: &AuditRecord) -> [Option<String>; FIELDS] {
 
 /// Returns the tools whose health the records may change.
 pub(crate) fn tools_of(records: &[AuditRecord]) -> Vec<String> {
-    let of_tools = records.iter().filter(|record| record.sign() != Sign::Nothing);
+    let of_tools = records.iter().filter(|record| record.health_sign() != HealthSign::Neutral);
     let mut tools: Vec<String> =
         of_tools.filter_map(|record| record.tool_name.as_ref()).map(ToString::to_string).collect();
     tools.sort();
@@ -72,7 +72,7 @@ pub(crate) fn health_after(
 ) -> Vec<(String, Option<ToolHealth>)> {
     let mut now: HashMap<String, Option<ToolHealth>> =
         before.iter().map(|(tool, health)| (tool.clone(), Some(health.clone()))).collect();
-    for record in records.iter().filter(|record| record.sign() != Sign::Nothing) {
+    for record in records.iter().filter(|record| record.health_sign() != HealthSign::Neutral) {
         let Some(tool) = &record.tool_name else { continue };
         let health = now.entry(tool.to_string()).or_default();
         *health = ToolHealth::after(health.as_ref(), record);

@@ -6,7 +6,7 @@ use crate::error::violates;
 use crate::prepared_commit::PreparedCommit;
 use futures::future::BoxFuture;
 use tokio_postgres::Error;
-use tollgate_agent::health::Sign;
+use tollgate_agent::health::HealthSign;
 use tollgate_agent::run::{Event, RunSpec, StoredEvent};
 use tollgate_store::ToolHealth;
 use tollgate_store::rules::{EventRow, label, last_call_failed, status_after};
@@ -90,7 +90,10 @@ pub(crate) fn is_independent(prepared: &PreparedCommit) -> bool {
     let is_independent_of_health = match prepared.begins() {
         // Nothing could be undone if one of the tools turned out to have trapped.
         Some(_) => crate::audit::tools_of(&commit.audit).is_empty(),
-        None => commit.after() > 0 && commit.audit.iter().all(|record| record.sign() != Sign::Trapped),
+        None => {
+            commit.after() > 0
+                && commit.audit.iter().all(|record| record.health_sign() != HealthSign::Trapped)
+        }
     };
     is_independent_of_health && prepared.changes().next().is_none()
 }

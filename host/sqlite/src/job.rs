@@ -6,7 +6,7 @@ use rusqlite::Connection;
 use std::borrow::Cow;
 use std::sync::Arc;
 use tokio::sync::oneshot;
-use tollgate_agent::health::Sign;
+use tollgate_agent::health::HealthSign;
 use tollgate_agent::run::{Event, RunSpec};
 use tollgate_agent::state::{KeyScope, KeyUpdate, StateChange};
 use tollgate_store::rules::{CHECKSUM_BYTES, CommitRows, MovedRows, checksum, serialize};
@@ -174,7 +174,7 @@ impl Job {
         match self {
             Self::Flush(_) | Self::Note(..) => true,
             Self::Commit(prepared, _) => {
-                prepared.commit.audit.iter().any(|record| record.sign() == Sign::Trapped)
+                prepared.commit.audit.iter().any(|record| record.health_sign() == HealthSign::Trapped)
             }
             Self::Deferred(_) | Self::Change(..) | Self::Other(..) => false,
         }

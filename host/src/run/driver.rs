@@ -27,7 +27,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::SmolStr;
-use tollgate_agent::health::Sign;
+use tollgate_agent::health::HealthSign;
 use tollgate_agent::history::History;
 use tollgate_agent::message::{Message, ToolSpec};
 use tollgate_agent::run::event::{Event, FinishedCall};
@@ -400,7 +400,7 @@ impl Driver {
         let refusals = self.refusals.for_commit();
         let refused = refusals.len();
         commit.audit = records_of(refusals, &self.run, commit.run_id(), &events);
-        let trapped = commit.audit.iter().any(|record| record.sign() == Sign::Trapped);
+        let trapped = commit.audit.iter().any(|record| record.health_sign() == HealthSign::Trapped);
         let held_bytes = self.outcomes.bytes() + self.arguments.as_ref().map_or(0, Reservation::bytes);
         if commit.after() == 0 && !trapped && refused == 0 && held_bytes <= MAX_DEFERRED_BYTES {
             commit.durability = durability(&events);

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use tollgate_agent::SmolStr;
 use tollgate_agent::code::Code;
-use tollgate_agent::health::{Sign, traps_after};
+use tollgate_agent::health::{HealthSign, traps_after};
 use tollgate_agent::json::written_bytes;
 use tollgate_agent::outcome::Usage;
 use tollgate_agent::text::clean;
@@ -191,18 +191,18 @@ impl AuditRecord {
         self.run_id.is_some().then(|| written_bytes(self))
     }
 
-    /// Returns what the record indicates about its tool's health.
+    /// Returns the evidence that the record gives about its tool's health.
     #[must_use]
-    pub fn sign(&self) -> Sign {
+    pub fn health_sign(&self) -> HealthSign {
         match self.kind {
-            AuditKind::Enabling => Sign::Well,
+            AuditKind::Enabling => HealthSign::Healthy,
             AuditKind::Call => {
                 let is_code = |code: &&Code| code.as_str() == self.decision;
                 // Most calls succeed, and `success` is not a code.
                 let code = if self.decision == "success" { None } else { Code::ALL.iter().find(is_code) };
-                Sign::of(code.copied())
+                HealthSign::of(code.copied())
             }
-            _ => Sign::Nothing,
+            _ => HealthSign::Neutral,
         }
     }
 }
@@ -279,15 +279,12 @@ pub struct ToolHealth {
 }
 
 impl ToolHealth {
-    /// Returns a tool's health after another record; `None` if it is healthy. A new version
-    /// starts from zero.
+    /// Returns a tool's health after another record; `None` if it is healthy. A version starts from
+    /// zero with its first record that gives evidence.
     #[must_use]
     pub fn after(before: Option<&Self>, record: &AuditRecord) -> Option<Self> {
-        let sign = record.sign();
-        if before.is_none() && sign != Sign::Trapped {
-            return None;
-        }
-        if !matches!(record.kind, AuditKind::Call | AuditKind::Enabling) {
+        let sign = record.health_sign();
+        if sign == HealthSign::Neutral {
             return before.cloned();
         }
         let component_id = record.component_id.clone().unwrap_or_default();
@@ -325,6 +322,8 @@ mod tests {
         assert_eq!(traps(&[trapped(), trapped()]), 2);
         assert_eq!(traps(&[trapped(), call("success", "1")]), 0);
         assert_eq!(traps(&[trapped(), call("trapped", "2")]), 1);
+        let late = call("cancelled", "0");
+        assert_eq!(traps(&[trapped(), trapped(), late]), 2, "a late call of another version shows nothing");
         let enabled = AuditRecord::new(AuditKind::Enabling, "person", "enabled").of_tool("x");
         assert_eq!(traps(&[trapped(), enabled]), 0);
     }
