@@ -49,6 +49,16 @@ impl ServedTools {
         Ok(())
     }
 
+    /// Publishes a changed version of the current toolbox by a change that cannot fail; otherwise like
+    /// [`update`](Self::update).
+    pub(crate) fn change(&self, change: impl FnOnce(&mut Toolbox)) {
+        let changed: Result<(), Infallible> = self.update(|toolbox| {
+            change(toolbox);
+            Ok(())
+        });
+        let Ok(()) = changed;
+    }
+
     /// Returns a receiver of the number of published toolboxes, which changes with each one.
     #[must_use]
     pub fn published(&self) -> watch::Receiver<u64> {
@@ -87,16 +97,14 @@ impl ServedTools {
         if wrong.is_empty() {
             return Ok(());
         }
-        let amended: Result<(), Infallible> = self.update(|toolbox| {
+        self.change(|toolbox| {
             for (name, reason) in wrong {
                 match reason {
                     Some(reason) => toolbox.disable(&name, reason),
                     None => toolbox.enable(&name),
                 }
             }
-            Ok(())
         });
-        let Ok(()) = amended;
         Ok(())
     }
 }

@@ -1,10 +1,10 @@
 //! Reloads a tools directory while its tools are in use.
 //!
-//! Each look compares the files with the last known state, loads new ones and publishes those
+//! Each refresh compares the files with the last known state, loads new ones and publishes those
 //! that can be served. A file that is half written, damaged or asks for more than was approved
 //! changes nothing: its previous version stays in service, and the reason is recorded. A new
 //! version replaces the old one atomically; calls in flight keep theirs. Grants and revocations
-//! take effect with the next look, for calls that begin after it.
+//! take effect with the next refresh, for calls that begin after it.
 
 mod refresh;
 mod retired;
@@ -35,11 +35,12 @@ pub struct DirectoryState {
     sandbox: Sandbox,
     decisions: Decisions,
     approval: Arc<dyn Approval>,
-    /// Each file and its manifest.
+    /// The stamps of each file and its manifest when the file was last loaded.
     seen: BTreeMap<PathBuf, (Stamp, Option<Stamp>)>,
+    /// The served version of each file that has one.
     serving: BTreeMap<PathBuf, ServedVersion>,
     retired: RetiredComponents,
-    /// Files that would be served if another did not occupy their place.
+    /// Files that might be served if another file did not have their id or a name of their tools.
     displaced: BTreeSet<PathBuf>,
     /// The claims of all files that could be loaded.
     claims: Claims,
@@ -51,6 +52,7 @@ pub struct DirectoryState {
 #[derive(Clone)]
 struct ServedVersion {
     entry: LoadedComponent,
+    /// The decisions under which it is served.
     decided: ComponentDecisions,
 }
 
@@ -60,15 +62,15 @@ impl ServedVersion {
     }
 
     /// Returns whether the other is the same version with the same powers.
-    fn is_as(&self, other: &Self) -> bool {
+    fn is_same_as(&self, other: &Self) -> bool {
         (&self.entry.digest, &self.entry.asks, &self.decided)
             == (&other.entry.digest, &other.entry.asks, &other.decided)
     }
 }
 
 impl DirectoryState {
-    /// Creates the state from the tools that were loaded at start, which a host serves: `tools` are
-    /// those of the host.
+    /// Creates the state from the tools that were loaded at start. `tools` are those of the host
+    /// that serves them.
     #[must_use]
     pub fn new(
         tools: impl Into<ServedTools>,
@@ -78,17 +80,24 @@ impl DirectoryState {
     ) -> Self {
         let tools = tools.into();
         let decisions = Decisions::new(config, loaded.approvals.clone(), loaded.lock.clone());
-        let serving = loaded.components.iter();
-        let serving =
-            serving.map(|entry| (entry.file.clone(), ServedVersion::of(entry, &decisions))).collect();
-        let seen = loaded.stamps.iter().map(|(file, stamp)| (file.clone(), with_manifest(file, *stamp)));
-        let seen = seen.collect();
+        let served = |entry: &LoadedComponent| (entry.file.clone(), ServedVersion::of(entry, &decisions));
+        let serving = loaded.components.iter().map(served).collect();
+        let stamps = |(file, stamp): (&PathBuf, &Stamp)| (file.clone(), with_manifest(file, *stamp));
+        let seen = loaded.stamps.iter().map(stamps).collect();
         // Any file refused at start may be displaced; only a new attempt can tell.
         let displaced = loaded.toolbox.refused().iter().map(|refused| refused.file.clone()).collect();
-        let approval = Arc::new(NoNewPowers);
-        let (retired, claims) = (RetiredComponents::default(), loaded.claims.clone());
-        let decided_anew = false;
-        Self { tools, sandbox, decisions, approval, seen, serving, retired, displaced, claims, decided_anew }
+        Self {
+            tools,
+            sandbox,
+            decisions,
+            approval: Arc::new(NoNewPowers),
+            seen,
+            serving,
+            retired: RetiredComponents::default(),
+            displaced,
+            claims: loaded.claims.clone(),
+            decided_anew: false,
+        }
     }
 
     /// Sets the policy for new versions of components.
@@ -131,7 +140,7 @@ impl DirectoryState {
             self.displaced.remove(&file);
             self.claims.set(&file, None);
             let served = self.serving.remove(&file);
-            self.update_toolbox(|toolbox| {
+            self.tools.change(|toolbox| {
                 toolbox.accept(&file);
                 served.iter().for_each(|serving| toolbox.remove(&serving.entry.id));
             });
@@ -151,18 +160,19 @@ impl DirectoryState {
             || self.tools.current().refused().iter().any(|refused| refused.file == file)
     }
 
-    /// Serves a file that changed or about which a new decision was made, if possible.
+    /// Serves a file that changed or about which a new decision was made, or records why it is not
+    /// served.
     fn take_up(&mut self, file: &Path, component: Result<CheckedComponent, FileRefusal>) -> Vec<Change> {
         let before = self.serving.get(file).cloned();
         self.displaced.remove(file);
         let ready = component.and_then(|component| self.ready(component, file));
         let now = ready.as_ref().ok().map(|ready| ServedVersion::of(&ready.entry, &self.decisions));
         if let (Some(before), Some(now)) = (&before, &now)
-            && before.is_as(now)
+            && before.is_same_as(now)
         {
             // The file is as it was before, whatever happened in between.
             if self.tools.current().refused().iter().any(|refused| refused.file == file) {
-                self.update_toolbox(|toolbox| toolbox.accept(file));
+                self.tools.change(|toolbox| toolbox.accept(file));
             }
             return Vec::new();
         }
@@ -180,7 +190,7 @@ impl DirectoryState {
         }
     }
 
-    /// Prepares a file for service, if it may provide the component that it claims to be.
+    /// Prepares a file for service, if it owns the component id that it claims.
     fn ready(&mut self, checked: CheckedComponent, file: &Path) -> Result<ReadyComponent, FileRefusal> {
         let serving = self.served_as(&checked.component.descriptor().id);
         let Decisions { config, approvals, lock, .. } = &self.decisions;
@@ -208,8 +218,8 @@ impl DirectoryState {
         let serving = ServedVersion::of(&ready.entry, &self.decisions);
         if !serving.decided.approves(&serving.entry.digest) {
             let id = &serving.entry.id;
-            let of_the_same = before.map(|before| &before.entry).filter(|before| &before.id == id);
-            self.approval.judge(&ready.entry, of_the_same.or_else(|| self.retired.get(id)))?;
+            let same_id = before.map(|before| &before.entry).filter(|before| &before.id == id);
+            self.approval.judge(&ready.entry, same_id.or_else(|| self.retired.get(id)))?;
         }
         let ousted = self.in_the_way(&serving.entry, file);
         let others: Vec<_> = ousted.iter().filter_map(|file| self.serving.get(file)).collect();
@@ -251,18 +261,18 @@ impl DirectoryState {
         Change::Refused(self.refuse(ousted, reason.into(), None))
     }
 
-    /// Records why a file is not served. Its previous version stays in service, unless that has
-    /// powers that were revoked.
+    /// Records why a file is not served. Its previous version stays in service, unless its grants
+    /// have changed since: it may have powers that were revoked.
     fn refuse(&mut self, file: &Path, refusal: FileRefusal, before: Option<ServedVersion>) -> RefusedFile {
-        let outlived =
+        let has_other_grants =
             |before: &ServedVersion| before.decided.grants != self.decisions.of(&before.entry.id).grants;
-        let outdated = before.clone().filter(outlived);
+        let outdated = before.clone().filter(has_other_grants);
         if outdated.is_some() {
             self.serving.remove(file).into_iter().for_each(|outdated| self.retire(outdated));
         }
         let still_serves = before.filter(|_| outdated.is_none()).map(|before| before.entry.digest);
         let refused = refusal.of(file, still_serves);
-        self.update_toolbox(|toolbox| {
+        self.tools.change(|toolbox| {
             outdated.iter().for_each(|outdated| toolbox.remove(&outdated.entry.id));
             toolbox.accept(file);
             toolbox.refuse(refused.clone());
@@ -274,15 +284,6 @@ impl DirectoryState {
     fn retire(&mut self, served: ServedVersion) {
         let grants = &self.decisions.config.grants;
         self.retired.remember(served.entry, |id| grants.contains_key(id));
-    }
-
-    fn update_toolbox(&self, change: impl FnOnce(&mut Toolbox)) {
-        let updated: Result<(), std::convert::Infallible> = self.tools.update(|toolbox| {
-            change(toolbox);
-            Ok(())
-        });
-        // It cannot fail.
-        let Ok(()) = updated;
     }
 }
 
@@ -304,7 +305,8 @@ fn change_to(serving: &ServedVersion, before: Option<&ServedVersion>, file: &Pat
     }
 }
 
-/// Returns whether the two cannot be served together.
+/// Returns whether two components cannot be served together, because an id or a tool name of one
+/// looks like that of the other.
 fn collide(one: &Surface, other: &Surface) -> bool {
     let folded = |surface: &Surface| -> BTreeSet<(bool, String)> {
         let names = surface.tools.iter().map(|tool| (true, name::fold(&tool.name)));
@@ -314,7 +316,8 @@ fn collide(one: &Surface, other: &Surface) -> bool {
     name::fold(&one.id) == name::fold(&other.id) || !folded(one).is_disjoint(&folded(other))
 }
 
-/// Replaces the old version, and those that must make room, by the new one, or changes nothing.
+/// Replaces the old version, and those that must make room, by the new one. If this fails, the
+/// toolbox must not be published.
 fn swap(
     toolbox: &mut Toolbox,
     ready: &ReadyComponent,
