@@ -1,7 +1,7 @@
 //! Changes of a catalog: owners join and leave, and tools are taken out of use.
 
 use super::{Catalog, CatalogGrants, Owner, PreparedComponent, Tool, collides};
-use crate::descriptor::DescriptorError;
+use crate::descriptor::{DescriptorError, ToolDescriptor};
 use crate::name;
 use crate::state::Access;
 use std::sync::Arc;
@@ -38,14 +38,16 @@ impl Catalog {
         let delegates = Arc::new(grants.delegates.clone());
         let owner = Arc::new(owner.clone());
         for (descriptor, arguments) in prepared.tools {
-            self.claim_tool(&descriptor, &owner)?;
+            self.check_tool(&descriptor, &owner)?;
             let (owner, access, delegates) =
                 (Arc::clone(&owner), Arc::clone(&access), Arc::clone(&delegates));
-            let name = descriptor.name.clone();
             let tool =
                 Arc::new(Tool { arguments, owner, access, actions: grants.actions, delegates, descriptor });
-            added.push(Arc::clone(&tool));
-            self.tools.insert(name, tool);
+            let ToolDescriptor { name, id, .. } = &tool.descriptor;
+            self.folded_names.insert(name::fold(name), Arc::clone(&tool));
+            self.folded_ids.insert(name::fold(id), Arc::clone(&tool));
+            self.tools.insert(name.clone(), Arc::clone(&tool));
+            added.push(tool);
         }
         self.folded_owners.insert(name::fold(&owner.id), owner.id.clone());
         self.owners.insert(owner.id.clone(), owner);
@@ -119,7 +121,7 @@ mod tests {
     use super::*;
     use crate::catalog::OwnerKind;
     use crate::code::Code;
-    use crate::descriptor::{ComponentDescriptor, StateAccess, StateKey, ToolDescriptor};
+    use crate::descriptor::{ComponentDescriptor, StateAccess, StateKey};
     use crate::proposal::{Arguments, Proposal};
     use crate::state::{KeyScope, Reducer};
     use serde_json::json;

@@ -43,7 +43,7 @@ pub struct Owner {
     pub version: SmolStr,
 }
 
-/// The four kinds of owners.
+/// The kinds of owners.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OwnerKind {
@@ -64,7 +64,7 @@ pub struct CatalogGrants {
     pub reads: BTreeSet<String>,
     /// Other owners' state keys that it may write.
     pub writes: BTreeSet<String>,
-    /// Actions.
+    /// The actions that its tools may request.
     pub actions: ActionGrants,
     /// The agents that its tools may run, with the keys that may be passed.
     pub delegates: Delegates,
@@ -75,10 +75,10 @@ pub struct CatalogGrants {
 pub struct Catalog {
     owners: BTreeMap<SmolStr, Arc<Owner>>,
     tools: BTreeMap<String, Arc<Tool>>,
-    /// Folded tool names, each with the name as written. Names that look alike fold to the same text.
-    folded_names: BTreeMap<String, String>,
-    /// Folded tool ids, each with the id as written.
-    folded_ids: BTreeMap<String, String>,
+    /// Tools by folded name. Names that look alike fold to the same text.
+    folded_names: BTreeMap<String, Arc<Tool>>,
+    /// Tools by folded id.
+    folded_ids: BTreeMap<String, Arc<Tool>>,
     /// Folded ids of owners, each with the id as written.
     folded_owners: BTreeMap<String, SmolStr>,
     keys: KeySet,
@@ -173,13 +173,13 @@ impl Catalog {
     ) -> Result<Access, DescriptorError> {
         let mut access = Access::default();
         for (wanted, definition) in state {
-            let own = prepared_component::is_own(id, &wanted.key);
+            let is_own = prepared_component::is_own(id, &wanted.key);
             match (&wanted.defines, definition) {
                 (Some(_), Some(definition)) => {
                     self.keys.insert(definition).map_err(|e| DescriptorError(e.to_string()))?;
                 }
                 (Some(_), None) => return Err(foreign(&wanted, id, "defines")),
-                (None, _) if own => {
+                (None, _) if is_own => {
                     return Err(DescriptorError(format!(
                         "the component \"{id}\" uses its state key \"{}\" without defining it",
                         crate::text::clean(&wanted.key, 140)
@@ -193,15 +193,15 @@ impl Catalog {
                 }
                 (None, _) => {}
             }
-            let read = wanted.read && (own || grants.reads.contains(&wanted.key));
-            let write = wanted.write && (own || grants.writes.contains(&wanted.key));
+            let read = wanted.read && (is_own || grants.reads.contains(&wanted.key));
+            let write = wanted.write && (is_own || grants.writes.contains(&wanted.key));
             access.allow(&wanted.key, read, write);
         }
         Ok(access)
     }
 
-    /// Reserves the name and id of a tool for its owner, if nothing else has them or looks like them.
-    fn claim_tool(&mut self, descriptor: &ToolDescriptor, owner: &Arc<Owner>) -> Result<(), DescriptorError> {
+    /// Checks that the name and id of a tool are not reserved, and that no tool has them or looks like them.
+    fn check_tool(&self, descriptor: &ToolDescriptor, owner: &Owner) -> Result<(), DescriptorError> {
         if name::is_reserved_name(&descriptor.name) && owner.id != HOST_ID {
             return Err(DescriptorError(format!(
                 "the tool name \"{}\" is reserved for the host",
@@ -209,27 +209,20 @@ impl Catalog {
             )));
         }
         self.check_reserved_tool(descriptor, owner)?;
-        let folded_name = name::fold(&descriptor.name);
-        let folded_id = name::fold(&descriptor.id);
-        for (what, taken, word) in [
-            ("name", self.folded_names.get(&folded_name), &descriptor.name),
-            ("id", self.folded_ids.get(&folded_id), &descriptor.id),
-        ] {
-            if let Some(other) = taken {
-                let other_owner = self
-                    .tools
-                    .values()
-                    .find(|t| &t.descriptor.name == other || &t.descriptor.id == other)
-                    .map_or("the same component", |t| t.owner.origin.as_str());
-                return Err(DescriptorError(format!(
-                    "the tool {what} \"{word}\" of {} {} {other_owner}; remove one of the two",
-                    owner.origin,
-                    collides(word, other)
-                )));
-            }
+        let collision = |what: &str, word: &str, other: &str, taken_by: &Tool| {
+            DescriptorError(format!(
+                "the tool {what} \"{word}\" of {} {} {}; remove one of the two",
+                owner.origin,
+                collides(word, other),
+                taken_by.owner.origin
+            ))
+        };
+        if let Some(other) = self.folded_names.get(&name::fold(&descriptor.name)) {
+            return Err(collision("name", &descriptor.name, &other.descriptor.name, other));
         }
-        self.folded_names.insert(folded_name, descriptor.name.clone());
-        self.folded_ids.insert(folded_id, descriptor.id.clone());
+        if let Some(other) = self.folded_ids.get(&name::fold(&descriptor.id)) {
+            return Err(collision("id", &descriptor.id, &other.descriptor.id, other));
+        }
         Ok(())
     }
 }
@@ -293,6 +286,15 @@ mod tests {
         }
         assert_eq!(catalog.tools().count(), 1);
         assert_eq!(catalog.owners().count(), 1);
+    }
+
+    #[test]
+    fn r1_a_collision_names_the_owner_of_the_name_and_not_of_an_equal_id() {
+        let mut catalog = Catalog::default();
+        add(&mut catalog, component("first", &[("a", "search")])).unwrap();
+        add(&mut catalog, component("other", &[("search", "query")])).unwrap();
+        let error = add(&mut catalog, component("new", &[("b", "search")])).unwrap_err().to_string();
+        assert!(error.contains("is taken by first.wasm"), "{error}");
     }
 
     #[test]
