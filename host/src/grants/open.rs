@@ -38,7 +38,7 @@ pub(crate) fn open(
     let grants = with_files(grants, given, component_id, config)?;
     let mut egress = Egress::new(given.http().cloned().collect(), given.addresses().copied().collect());
     if let Some(asks) = asks {
-        egress = egress.asked(asks.grants.http().cloned().collect());
+        egress = egress.narrowed_to(asks.grants.http().cloned().collect());
     }
     if egress.is_empty() {
         return Ok(grants);

@@ -20,12 +20,14 @@ use std::net::IpAddr;
 #[error("{0}")]
 pub struct ParseError(pub(crate) String);
 
-/// The network access of a component: what was granted, narrowed to what its manifest asks for, if
-/// it has such a list.
+/// The network access of a component: the granted requests, narrowed to those that its manifest asks
+/// for, if the manifest lists them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Egress {
     granted: Vec<HttpPattern>,
+    /// The requests that the component asks for; `None` if it has no list of them.
     asked: Option<Vec<HttpPattern>>,
+    /// The granted ranges of addresses that are not global.
     addresses: Vec<AddressRange>,
 }
 
@@ -36,9 +38,9 @@ impl Egress {
         Self { granted, asked: None, addresses }
     }
 
-    /// Narrows the access to what the component asks for.
+    /// Narrows the access to the requests that the component asks for.
     #[must_use]
-    pub fn asked(mut self, asked: Vec<HttpPattern>) -> Self {
+    pub fn narrowed_to(mut self, asked: Vec<HttpPattern>) -> Self {
         self.asked = Some(asked);
         self
     }
@@ -86,10 +88,10 @@ mod tests {
     fn what_is_asked_and_granted_is_let_through_and_nothing_else() {
         let granted = egress(&["https://*.example.com/"], &[]);
         assert!(granted.permits(&get("https://api.example.com/v1")));
-        let narrowed = granted.clone().asked(vec!["https://api.example.com/v1/".parse().unwrap()]);
+        let narrowed = granted.clone().narrowed_to(vec!["https://api.example.com/v1/".parse().unwrap()]);
         assert!(narrowed.permits(&get("https://api.example.com/v1/x")));
         assert!(!narrowed.permits(&get("https://api.example.com/v2/x")), "granted, not asked");
-        let wider = granted.asked(vec!["https://*".parse().unwrap()]);
+        let wider = granted.narrowed_to(vec!["https://*".parse().unwrap()]);
         assert!(!wider.permits(&get("https://example.org/")), "asked, not granted");
     }
 

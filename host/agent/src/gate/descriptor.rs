@@ -11,10 +11,13 @@ pub const MAX_GATE_READS: usize = 64;
 /// The longest description of a gate, in bytes; a longer one is cut.
 pub const MAX_GATE_DESCRIPTION_BYTES: usize = 4 * 1024;
 
+/// The ids that no gate may take: those of the host's own components and gates.
+const RESERVED: [&str; 4] = ["host", "tollgate", super::ToolList::ID, super::PERMISSIONS_ID];
+
 /// A checked description of a gate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GateDescriptor {
-    /// `[a-z][a-z0-9-]{0,63}`, and not one of the host's own ids.
+    /// Its id, which fits `[a-z][a-z0-9-]{0,63}` and is not one of the host's own.
     pub id: String,
     /// The calls that it holds back, described for people.
     pub description: String,
@@ -34,7 +37,7 @@ impl GateDescriptor {
     /// The id is invalid or is the host's own, there are too many keys, or one of
     /// them is not a valid key or is the host's own.
     pub fn checked(id: &str, description: &str, reads: Vec<String>) -> Result<Self, GateDescriptorError> {
-        if !name::is_id(id) || name::is_reserved_id(id) || is_reserved_gate(id) {
+        if !name::is_id(id) || RESERVED.contains(&id) {
             let shown = clean(id, 100);
             return Err(GateDescriptorError(format!(
                 "the gate id \"{shown}\" must fit [a-z][a-z0-9-]{{0,63}} and not be reserved ({})",
@@ -73,13 +76,6 @@ impl GateDescriptor {
     }
 }
 
-/// The ids of the host's own gates and components.
-const RESERVED: [&str; 4] = ["host", "tollgate", super::ToolList::ID, super::PERMISSIONS_ID];
-
-fn is_reserved_gate(id: &str) -> bool {
-    RESERVED.contains(&id)
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -104,6 +100,7 @@ mod tests {
             ("tool-list", vec![], "reserved"),
             ("permissions", vec![], "reserved"),
             ("host", vec![], "reserved"),
+            ("tollgate", vec![], "reserved"),
             ("a", vec!["host.permissions"], "belongs to the host"),
             ("a", vec!["items"], "not a state key"),
             ("a", vec!["a.b"; MAX_GATE_READS + 1], "65 state keys"),

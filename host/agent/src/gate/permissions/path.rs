@@ -1,8 +1,10 @@
 //! Paths and URLs as permission rules compare them.
 
+use std::borrow::Cow;
+
 /// Returns whether a text that a glob matched has no empty, `.` or `..` segment, so that
-/// it cannot lead outside the glob's path. Backslashes count as separators here, and
-/// percent-encoded dots and separators are decoded: in doubt, the answer is no.
+/// it cannot lead outside the glob's path. In doubt, the answer is no: backslashes count as
+/// separators, and percent-encoded dots and separators are decoded.
 ///
 /// One leading slash is the root, and a scheme that the glob itself spells out
 /// (`https://`) is not a segment.
@@ -15,7 +17,7 @@ pub(super) fn is_plain(text: &str, glob: &str) -> bool {
     text.split(['/', '\\']).all(|segment| !matches!(segment, "" | "." | ".."))
 }
 
-/// Resolves empty, `.` and `..` segments; `None` if the text has none.
+/// Returns the text with its empty, `.` and `..` segments resolved; `None` if it has none.
 pub(super) fn normalized(text: &str) -> Option<String> {
     let (root, path) = match scheme(text) {
         None => ("", text),
@@ -51,7 +53,7 @@ fn scheme(text: &str) -> Option<&str> {
 }
 
 /// Decodes percent-encoded dots and separators.
-fn decoded(text: &str) -> std::borrow::Cow<'_, str> {
+fn decoded(text: &str) -> Cow<'_, str> {
     if !text.contains('%') {
         return text.into();
     }

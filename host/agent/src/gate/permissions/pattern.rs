@@ -32,7 +32,8 @@ pub struct RuleSpec {
     /// pattern is present, the rule examines all arguments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
-    /// A glob for the whole value: `*` matches any characters except `/`, `**` any at all.
+    /// A glob for the whole value: `*` matches any characters except `/`, `**` any at all, and `?`
+    /// one character except `/`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub glob: Option<String>,
     /// A regular expression that matches anywhere in the value.
@@ -75,7 +76,7 @@ impl Rule {
         }
         if spec.owner.as_ref().is_some_and(|owner| !name::is_id(owner)) {
             return Err(RuleError(
-                "`owner` is the id of a component, plugin, server or agent, such as \"find-in-files\""
+                "`owner` is not a valid id; write that of a component, plugin, server or agent, such as \"find-in-files\""
                     .to_owned(),
             ));
         }
@@ -93,7 +94,7 @@ impl Rule {
             }
             (None, None) => None,
         };
-        Ok(Self { tool: compiled(&of_glob(&spec.tool))?, value, spec })
+        Ok(Self { tool: compiled(&regex_of_glob(&spec.tool))?, value, spec })
     }
 
     pub(super) fn spec(&self) -> &RuleSpec {
@@ -103,15 +104,16 @@ impl Rule {
     /// Returns whether any part of the examined value matches, as written or normalized:
     /// for rules that deny or ask.
     pub(super) fn matches_any(&self, call: &ProposedCall<'_>) -> bool {
-        self.is_about(call) && self.examines(call, ValuePattern::matches_any)
+        self.is_about(call) && self.has_match(call, ValuePattern::matches_any)
     }
 
     /// Returns whether the examined value is present, is not empty and matches in every
     /// part: for rules that allow.
     pub(super) fn matches_all(&self, call: &ProposedCall<'_>) -> bool {
-        self.is_about(call) && self.examines(call, ValuePattern::matches_all)
+        self.is_about(call) && self.has_match(call, ValuePattern::matches_all)
     }
 
+    /// Returns whether the rule is about the call's tool, its owner, its version and its exact arguments.
     fn is_about(&self, call: &ProposedCall<'_>) -> bool {
         let RuleSpec { owner, digest, arguments, .. } = &self.spec;
         let tool = call.tool;
@@ -121,10 +123,12 @@ impl Rule {
             && digest.as_ref().is_none_or(|digest| tool.digest() == digest.as_str())
     }
 
-    fn examines(&self, call: &ProposedCall<'_>, found: impl Fn(&ValuePattern, &Value) -> bool) -> bool {
+    /// Returns whether the pattern matches the examined value, as `matches` decides. A rule without a
+    /// pattern matches every call.
+    fn has_match(&self, call: &ProposedCall<'_>, matches: impl Fn(&ValuePattern, &Value) -> bool) -> bool {
         let Some(pattern) = &self.value else { return true };
         let at = self.spec.at.as_deref().unwrap_or_default();
-        call.arguments.value().pointer(at).is_some_and(|value| found(pattern, value))
+        call.arguments.value().pointer(at).is_some_and(|value| matches(pattern, value))
     }
 }
 
@@ -151,16 +155,16 @@ struct ValuePattern {
 
 impl ValuePattern {
     fn of_glob(glob: &str) -> Result<Self, RuleError> {
-        Ok(Self { regex: compiled(&of_glob(glob))?, glob: Some(glob.to_owned()) })
+        Ok(Self { regex: compiled(&regex_of_glob(glob))?, glob: Some(glob.to_owned()) })
     }
 
     fn matches_any(&self, value: &Value) -> bool {
         match value {
             Value::Array(items) => items.iter().any(|item| self.matches_any(item)),
             Value::Object(fields) => {
-                fields.iter().any(|(name, field)| self.holds_back(name) || self.matches_any(field))
+                fields.iter().any(|(name, field)| self.matches_any_form(name) || self.matches_any(field))
             }
-            Value::String(text) => self.holds_back(text),
+            Value::String(text) => self.matches_any_form(text),
             other => self.regex.is_match(&other.to_string()),
         }
     }
@@ -171,19 +175,21 @@ impl ValuePattern {
             Value::Array(items) => !items.is_empty() && items.iter().all(|item| self.matches_all(item)),
             Value::Object(fields) => {
                 !fields.is_empty()
-                    && fields.iter().all(|(name, field)| self.lets_through(name) && self.matches_all(field))
+                    && fields.iter().all(|(name, field)| self.matches_safely(name) && self.matches_all(field))
             }
-            Value::String(text) => self.lets_through(text),
+            Value::String(text) => self.matches_safely(text),
             other => self.regex.is_match(&other.to_string()),
         }
     }
 
-    fn holds_back(&self, text: &str) -> bool {
+    /// Returns whether the text matches as written or normalized.
+    fn matches_any_form(&self, text: &str) -> bool {
         self.regex.is_match(text)
             || path::normalized(text).is_some_and(|normalized| self.regex.is_match(&normalized))
     }
 
-    fn lets_through(&self, text: &str) -> bool {
+    /// Returns whether the text matches, and cannot lead outside the path of a glob.
+    fn matches_safely(&self, text: &str) -> bool {
         !text.is_empty()
             && self.regex.is_match(text)
             && self.glob.as_ref().is_none_or(|glob| path::is_plain(text, glob))
@@ -191,7 +197,7 @@ impl ValuePattern {
 }
 
 /// Translates a glob into a regular expression.
-fn of_glob(glob: &str) -> String {
+fn regex_of_glob(glob: &str) -> String {
     let mut pattern = String::from("(?s)^");
     let mut rest = glob;
     while let Some(c) = rest.chars().next() {
