@@ -170,7 +170,7 @@ mod tests {
             ("deny = [{ tool = \"a\", glub = \"x\" }]", "did you mean `glob`"),
             ("deny = [{ at = \"/a\", glob = \"x\" }]", "`tool` is missing"),
             ("deny = [3]", "a rule is a tool's name"),
-            ("deny = [{ tool = \"a\", owner = \"No id\" }]", "`owner` is not a valid id"),
+            ("deny = [{ tool = \"a\", owner = \"No id\" }]", "`owner` must be the id of"),
         ] {
             let text = format!("[permissions]\nallow = [\"*\"]\n{text}\n");
             let why = Config::parse(Path::new("tollgate.toml"), &text).unwrap_err();

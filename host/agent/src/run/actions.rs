@@ -26,9 +26,9 @@ const MAX_NOTE_BYTES: usize = 16 * 1024;
 /// The thread key that holds the agent to which the thread was handed.
 const AGENT_KEY: &str = "host.agent";
 
-/// The tool or hook that requests actions, and the actions that it was granted.
+/// The tool or plugin that requests actions, and the actions that it was granted.
 pub(super) struct Actor<'a> {
-    /// The kind, such as `tool`.
+    /// The kind, for messages: `tool` or `plugin`.
     kind: &'static str,
     name: &'a str,
     /// The name of the component or plugin.
@@ -72,6 +72,7 @@ pub fn granted_actions(tool: &Tool, actions: &[Action]) -> Result<LoopActions, F
     granted(&Actor::tool(tool), actions)
 }
 
+/// Does the same for the actions of any actor.
 pub(super) fn granted(by: &Actor<'_>, actions: &[Action]) -> Result<LoopActions, Fault> {
     if actions.len() > MAX_ACTIONS {
         let count = actions.len();
@@ -111,40 +112,36 @@ pub(super) fn granted(by: &Actor<'_>, actions: &[Action]) -> Result<LoopActions,
     Ok(asked)
 }
 
-/// Returns the agent to which the thread was handed, if it is not the requested one.
+/// Returns the agent to which the requested agent handed the thread, if it did.
 #[must_use]
-pub fn handed_to<'a>(thread: &'a State, asked_for: &str) -> Option<&'a str> {
+pub fn handed_to<'a>(thread: &'a State, requested: &str) -> Option<&'a str> {
     let handed = thread.get(AGENT_KEY)?;
     let from = handed["from"].as_array()?;
-    from.iter().any(|agent| agent == asked_for).then(|| handed["agent"].as_str()).flatten()
+    from.iter().any(|agent| agent == requested).then(|| handed["agent"].as_str()).flatten()
 }
 
 impl Transition<'_> {
-    /// Checks a tool's requested actions against the current state of the run. If the target agent
-    /// is unknown, returns a result that replaces the tool's.
-    pub(super) fn check_asked(
+    /// Checks a tool's requested actions against the current state of the run. If it asked for a
+    /// transfer to an unknown agent, drops the transfer and returns a result that replaces the tool's.
+    pub(super) fn check_tool_actions(
         &self,
         tool: &Tool,
         asked: &mut LoopActions,
     ) -> Result<Option<ToolResult>, Fault> {
-        let by = Actor::tool(tool);
-        self.check_place(&by, asked)?;
-        let Some(target) = asked.transfer.take() else { return Ok(None) };
-        if self.knows_delegate(&target) {
-            asked.transfer = Some(target);
-            return Ok(None);
-        }
-        Ok(Some(unknown_agent(&target, self.delegates())))
+        self.check_possible(&Actor::tool(tool), asked)?;
+        let unknown = asked.transfer.take_if(|target| !self.knows_delegate(target));
+        Ok(unknown.map(|target| unknown_agent(&target, self.delegates())))
     }
 
     /// Checks that the requested actions are possible in the current state of the run.
-    pub(super) fn check_place(&self, by: &Actor<'_>, asked: &LoopActions) -> Result<(), Fault> {
+    pub(super) fn check_possible(&self, by: &Actor<'_>, asked: &LoopActions) -> Result<(), Fault> {
         if asked.escalates && !self.run.spec.identity.in_loop {
             return Err(by.bad("asked to end a loop, but the run is not part of one."));
         }
-        if self.run.scheduled.len() + asked.scheduled.len() > MAX_SCHEDULED {
+        let (pending, added) = (self.run.scheduled.len(), asked.scheduled.len());
+        if pending + added > MAX_SCHEDULED {
             return Err(by.bad(&format!(
-                "scheduled a note; {MAX_SCHEDULED} are pending already, which is the limit."
+                "scheduled {added} notes while {pending} are pending; at most {MAX_SCHEDULED} may be pending."
             )));
         }
         if asked.transfer.is_some() && matches!(self.run.spec.task, Task::Call { .. }) {

@@ -1,4 +1,5 @@
-//! Folding events: the only thing that changes a run.
+//! Folds events into a run, and takes over what others committed to its thread. Nothing else changes
+//! a run.
 
 use super::answer::answer;
 use super::call::Call;
@@ -32,14 +33,14 @@ impl Run {
             return Err(InvalidTransition("an event follows the end of the run".to_owned()));
         }
         self.events += 1;
-        self.is_told_waiting = matches!(event, Event::RunWaiting);
+        self.is_waiting_recorded = matches!(event, Event::RunWaiting);
         match event {
             Event::RunStarted { spec } => self.start(spec),
             Event::RunSeeded { change, messages } => {
-                messages.iter().for_each(|message| self.say(message.clone()));
+                messages.iter().for_each(|message| self.add_message(message.clone()));
                 self.changed(change.as_ref());
             }
-            Event::MessageAdded { text } => self.say(Message::User(text.clone())),
+            Event::MessageAdded { text } => self.add_message(Message::User(text.clone())),
             Event::StepStarted { step } => self.start_step(*step),
             Event::ModelReplied { reply, .. } => self.replied(reply),
             Event::CallProposed(proposed) => self.call_proposed(proposed)?,
@@ -68,6 +69,7 @@ impl Run {
                 self.decided(call_id, decision, change.as_ref())?;
             }
             Event::ChildStarted { call_id, ordinal, child_run_id, digest, .. } => {
+                // The call must exist.
                 self.call_mut(call_id)?;
                 let (run_id, digest) = (child_run_id.clone(), digest.clone());
                 let child = Child { run_id, digest, state: ChildState::Running };
@@ -92,16 +94,6 @@ impl Run {
         Ok(())
     }
 
-    fn call_proposed(&mut self, proposed: &CheckedCall) -> Result<(), InvalidTransition> {
-        // A direct call has no model that could give an id twice.
-        if self.step > 0 {
-            self.call_ids.insert(proposed.call_id.clone());
-        }
-        self.usage.calls += 1;
-        self.turn_mut()?.add(Call::new(proposed));
-        Ok(())
-    }
-
     /// Takes over the current state of the thread, for a run that was folded from its record: other
     /// runs may have written to the thread while it waited.
     pub fn adopt(&mut self, thread: &State) {
@@ -111,8 +103,8 @@ impl Run {
     /// Takes over one change that another run committed to the thread in the meantime. Keys
     /// scoped to the other run are ignored.
     pub fn absorb(&mut self, change: &StateChange) {
-        let of_thread = |update: &&KeyUpdate| update.scope == KeyScope::Thread;
-        let updates = change.updates.iter().filter(of_thread).cloned().collect();
+        let is_of_thread = |update: &&KeyUpdate| update.scope == KeyScope::Thread;
+        let updates = change.updates.iter().filter(is_of_thread).cloned().collect();
         self.apply_change(&StateChange { revision: change.revision, updates });
     }
 
@@ -162,7 +154,7 @@ impl Run {
         }
     }
 
-    fn say(&mut self, message: Message) {
+    fn add_message(&mut self, message: Message) {
         Arc::make_mut(&mut self.messages).push(message);
     }
 
@@ -178,7 +170,7 @@ impl Run {
         let due = std::mem::take(&mut self.scheduled).into_iter();
         let (due, later): (Vec<_>, Vec<_>) = due.partition(|(turn, _)| *turn <= step);
         self.scheduled = later;
-        due.into_iter().for_each(|(_, note)| self.say(Message::Note(note)));
+        due.into_iter().for_each(|(_, note)| self.add_message(Message::Note(note)));
     }
 
     fn replied(&mut self, reply: &Arc<ModelReply>) {
@@ -196,11 +188,11 @@ impl Run {
             self.continuations += 1;
             self.asks += 1;
             self.cut_off_text = said;
-            self.say(Message::Assistant(reply.message.clone()));
-            self.say(Message::Note(CONTINUE.to_owned()));
+            self.add_message(Message::Assistant(reply.message.clone()));
+            self.add_message(Message::Note(CONTINUE.to_owned()));
         } else if reply.message.calls.is_empty() {
-            self.say(Message::Assistant(reply.message.clone()));
-            reply.correction.clone().into_iter().for_each(|words| self.say(Message::Note(words)));
+            self.add_message(Message::Assistant(reply.message.clone()));
+            reply.correction.clone().into_iter().for_each(|words| self.add_message(Message::Note(words)));
         } else {
             self.notes.extend(reply.correction.clone());
             self.repeated = (Some(Arc::clone(reply)), self.repetitions(reply));
@@ -237,6 +229,16 @@ impl Run {
     pub(super) fn repetitions(&self, reply: &ModelReply) -> u32 {
         let (last, times) = &self.repeated;
         if last.as_ref().is_some_and(|last| asks_the_same(last, reply)) { times + 1 } else { 1 }
+    }
+
+    fn call_proposed(&mut self, proposed: &CheckedCall) -> Result<(), InvalidTransition> {
+        // A direct call has no model that could give an id twice.
+        if self.step > 0 {
+            self.call_ids.insert(proposed.call_id.clone());
+        }
+        self.usage.calls += 1;
+        self.turn_mut()?.add(Call::new(proposed));
+        Ok(())
     }
 
     fn start_batch(&mut self, call_ids: &[SmolStr]) -> Result<(), InvalidTransition> {

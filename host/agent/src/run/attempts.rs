@@ -66,7 +66,7 @@ impl Transition<'_> {
             self.accept_result(&interrupted);
         } else if run.lacks_task() {
             run.begin_task(self, &run.spec, None);
-        } else if run.phase == Phase::Waiting && !run.is_told_waiting {
+        } else if run.phase == Phase::Waiting && !run.is_waiting_recorded {
             // Records of earlier versions end with another event and would be listed as running.
             self.wait_if_suspended();
         }
@@ -277,7 +277,7 @@ impl Transition<'_> {
         match call.tool_or_successor(self.catalog) {
             Some(tool) => {
                 asked = granted_actions(tool, &output.actions)?;
-                instead = self.check_asked(tool, &mut asked)?;
+                instead = self.check_tool_actions(tool, &mut asked)?;
                 joining.add(&tool.access, &output.mutations)?;
             }
             // The tool is gone, so nothing determines what the call may change or request.

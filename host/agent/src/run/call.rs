@@ -4,8 +4,7 @@ use super::call_stage::{Progress, Stage};
 use super::event::CheckedCall;
 use super::facts::{CallCompletion, CallEnd, CallStatus, InvalidTransition};
 use super::spec::{Decision, DecisionAnswer};
-use crate::catalog::ToolVersion;
-use crate::catalog::{Catalog, Tool};
+use crate::catalog::{Catalog, Tool, ToolVersion};
 use crate::context::Resumption;
 use crate::gate::{GateVerdict, Resolution, resolve};
 use crate::hook::HookAnswer;
@@ -183,7 +182,7 @@ impl Call {
     }
 
     /// Returns the id of the next question about this call, unique within the run.
-    pub(super) fn next_suspension(&self) -> String {
+    pub(super) fn next_suspension_id(&self) -> String {
         format!("{}/{}", self.id, self.suspensions + 1)
     }
 
@@ -206,11 +205,13 @@ impl Call {
         self.tool(catalog).or_else(successor)
     }
 
+    /// Returns the call as it was proposed; `None` if its tool no longer exists in that version, or its
+    /// arguments were not acceptable JSON.
     pub(super) fn proposal(&self, catalog: &Catalog) -> Option<Proposal> {
         Some(Proposal::recorded(&self.id, Arc::clone(self.tool(catalog)?), self.arguments.clone()?))
     }
 
-    /// Records the gates' verdicts. If one of them holds the call back, it stays where it is, and
+    /// Records the gates' verdicts. If one of them holds the call back, the call keeps its stage, and
     /// the next event ends it or asks a person.
     pub(super) fn judge(&mut self, verdicts: &[GateVerdict]) -> Result<(), InvalidTransition> {
         match resolve(verdicts, self.approved_gates()) {
@@ -258,7 +259,8 @@ impl Call {
         self.version.clone_from(&asked.owner);
         self.tool = None;
         self.suspensions += 1;
-        self.until_ms = 0; // It waits for a person, and the time starts anew after that.
+        // It waits for a person, and its time starts anew after that.
+        self.until_ms = 0;
         // The change includes the writes of hooks before the call. A gate's question has no change.
         if let Some(hooks) = self.hooks_before.as_mut().filter(|_| asked.gate.is_none()) {
             hooks.are_committed = true;
@@ -317,6 +319,6 @@ impl Call {
     }
 
     fn invalid(&self, next: &str) -> InvalidTransition {
-        InvalidTransition(format!("the call {} goes from {} to {next}", self.id, self.stage.name()))
+        InvalidTransition(format!("the call {} cannot go from {} to {next}", self.id, self.stage.name()))
     }
 }

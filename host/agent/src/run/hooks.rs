@@ -308,7 +308,7 @@ impl Transition<'_> {
         let grants = self.catalog.hook_owner(&answer.plugin).map(|owner| owner.actions).unwrap_or_default();
         let by = Actor::plugin(&answer.plugin, grants);
         let asked = granted(&by, &answer.actions)?;
-        self.check_place(&by, &asked)?;
+        self.check_possible(&by, &asked)?;
         match &asked.transfer {
             Some(target) if !self.knows_delegate(target) => {
                 let words = format!("There is no agent '{}' to hand the conversation to.", clean(target, 64));

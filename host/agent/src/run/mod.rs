@@ -7,8 +7,9 @@
 //! ```
 //!
 //! [`Run::decide`] is pure: it derives events from the current run and one input. [`Run::apply`]
-//! folds one event in and is the only function that changes a run. A restarted host folds the
-//! record through it and arrives at the same state. [`Run::next`] returns the effects that must be
+//! folds one event in. Nothing else changes a run, except that [`Run::adopt`] and [`Run::absorb`]
+//! take over what others committed to its thread. A restarted host folds the record through `apply`
+//! and arrives at the same state. [`Run::next`] returns the effects that must be
 //! in progress now. Effects follow only from applied events, and only committed events are applied.
 //! A crash therefore cannot take back anything that was done or reported.
 
@@ -79,8 +80,8 @@ static NOT_STARTED: LazyLock<Arc<RunSpec>> = LazyLock::new(|| {
 pub struct Run {
     spec: Arc<RunSpec>,
     phase: Phase,
-    /// Whether the last event reports that the run waits.
-    is_told_waiting: bool,
+    /// Whether the last event records that the run waits.
+    is_waiting_recorded: bool,
     events: u64,
     step: u32,
     /// The number of requests to the model, including continuations.
@@ -108,8 +109,9 @@ pub struct Run {
     escalated: bool,
     /// The next step of a turn that was cut short, once the hooks after its calls have answered.
     cut: Option<AfterTurn>,
-    /// The tools that the model sees in this turn. `next_filter` is for the next turn.
+    /// The tools that the model sees in this turn.
     filter: ToolFilter,
+    /// The tools that the model sees in the next turn.
     next_filter: ToolFilter,
     /// Notes for later turns, each with the number of its turn.
     scheduled: Vec<(u32, String)>,
@@ -137,7 +139,7 @@ impl Run {
         Self {
             spec: Arc::clone(&NOT_STARTED),
             phase: Phase::New,
-            is_told_waiting: false,
+            is_waiting_recorded: false,
             events: 0,
             step: 0,
             asks: 0,

@@ -193,7 +193,7 @@ impl<'a> Transition<'a> {
         };
         self.push(Event::CallSuspended(Box::new(SuspendedCall {
             call_id: call.id.clone(),
-            suspension_id: call.next_suspension(),
+            suspension_id: call.next_suspension_id(),
             tool_name: call.tool_name.clone(),
             arguments: None,
             ticket: Ticket {
@@ -217,7 +217,7 @@ impl<'a> Transition<'a> {
             self.set_status(&call.id, CallStatus::Suspended);
             return self.push(Event::CallSuspended(Box::new(SuspendedCall {
                 owner: Some(ToolVersion { id: tool.owner.id.clone(), version: tool.owner.version.clone() }),
-                suspension_id: call.next_suspension(),
+                suspension_id: call.next_suspension_id(),
                 change: None,
                 usage: Usage::default(),
                 ..(**asked).clone()

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use tollgate_agent::SmolStr;
 use tollgate_agent::code::Code;
 use tollgate_agent::message::{Finish, Message};
-use tollgate_agent::outcome::{Action, Fault, Outcome, ToolOutput, ToolResult};
+use tollgate_agent::outcome::{Action, Fault, Outcome, ScheduledNote, ToolOutput, ToolResult};
 use tollgate_agent::run::{CallStatus, Effect, Event, Input, RunLimits, Task};
 
 fn names(events: &[Event]) -> Vec<&'static str> {
@@ -95,7 +95,7 @@ fn l3_a_move_that_does_not_exist_is_an_error() {
         world.events.iter().find(|e| matches!(e, Event::CallStarted { call_id, .. } if call_id == "a"));
     let mut run = world.run.clone();
     let refused = run.apply(started.unwrap()).unwrap_err();
-    assert!(refused.to_string().contains("the call a goes from ended to running"), "{refused}");
+    assert!(refused.to_string().contains("the call a cannot go from ended to running"), "{refused}");
     let mut run = world.run.clone();
     let strange = Event::CallValidated { call_id: "none".into(), fault: None };
     assert!(run.apply(&strange).is_err());
@@ -118,7 +118,7 @@ fn l3_a_call_that_returned_is_neither_let_through_nor_started_again() {
     assert_eq!(past.len(), 3);
     for event in past {
         let refused = world.run.clone().apply(event).unwrap_err();
-        assert!(refused.to_string().contains("the call b goes from returned to"), "{refused}");
+        assert!(refused.to_string().contains("the call b cannot go from returned to"), "{refused}");
     }
 }
 
@@ -161,6 +161,22 @@ fn l5_an_action_that_is_not_granted_commits_nothing() {
     assert_eq!(world.code("b"), None);
     let Some(Message::Note(note)) = world.run.messages().last() else { panic!() };
     assert_eq!(note, "Note left by the tool 'act':\nIt rains.");
+}
+
+#[test]
+fn l5_scheduled_notes_are_bounded_together_and_the_refusal_counts_them() {
+    let note = ScheduledNote { note: "Later.".to_owned(), in_turns: 256 };
+    let scheduled = Outcome::Returned(ToolOutput {
+        actions: vec![Action::ScheduleContext(note); 15],
+        ..ToolOutput::from(ToolResult::success("ok"))
+    });
+    let mut world = World::asked(RunLimits::default());
+    for id in ["a", "b", "c", "d", "e"] {
+        world.reply(&[(id, "act", &json!({ "id": id }).to_string())]);
+        world.end(id, scheduled.clone());
+    }
+    assert_eq!((world.code("d"), world.code("e")), (None, Some(Code::BadAction)));
+    assert!(world.answer("e").contains("scheduled 15 notes while 60 are pending; at most 64"));
 }
 
 #[test]

@@ -76,7 +76,7 @@ impl Rule {
         }
         if spec.owner.as_ref().is_some_and(|owner| !name::is_id(owner)) {
             return Err(RuleError(
-                "`owner` is not a valid id; write that of a component, plugin, server or agent, such as \"find-in-files\""
+                "`owner` must be the id of a component, plugin, server or agent, such as \"find-in-files\""
                     .to_owned(),
             ));
         }
