@@ -17,9 +17,9 @@ pub const MAX_URI_BYTES: usize = 2 * 1024;
 const MAX_LABEL_BYTES: usize = 1024;
 /// The longest media type, in bytes.
 const MAX_TYPE_BYTES: usize = 128;
-/// A conversation's length counts binary data with this fraction of its bytes: a provider counts
+/// The stored bytes of an image for which a conversation's length counts one byte: a provider counts
 /// an image by its size in pixels, which is far less than its bytes would be as text.
-const BYTES_PER_COUNTED: usize = 8;
+const IMAGE_BYTES_PER_COUNTED: usize = 8;
 
 /// One part of a result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -113,7 +113,8 @@ impl ContentPart {
     /// models read.
     ///
     /// # Errors
-    /// The part is refused.
+    /// The media type or the URI is invalid, the media type is of another kind than the part, or the
+    /// data is not base64.
     pub fn checked(mut self) -> Result<Self, ContentError> {
         match &mut self {
             Self::Image { mime_type, data } => {
@@ -149,14 +150,14 @@ impl ContentPart {
     /// Returns the size of the part in bytes, as it is stored.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        let of = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         match self {
             Self::Image { mime_type, data } | Self::Audio { mime_type, data } => mime_type.len() + data.len(),
             Self::TextFile { uri, mime_type, text: data } | Self::BinaryFile { uri, mime_type, data } => {
-                uri.len() + of(mime_type) + data.len()
+                uri.len() + length(mime_type) + data.len()
             }
             Self::Link { uri, name, title, description, mime_type, size: _ } => {
-                uri.len() + name.len() + of(title) + of(description) + of(mime_type)
+                uri.len() + name.len() + length(title) + length(description) + length(mime_type)
             }
         }
     }
@@ -167,7 +168,7 @@ impl ContentPart {
     pub fn counted_bytes(&self) -> usize {
         match self {
             Self::Image { data, .. } | Self::BinaryFile { data, .. } if self.is_image() => {
-                data.len() / BYTES_PER_COUNTED
+                data.len() / IMAGE_BYTES_PER_COUNTED
             }
             _ => 0,
         }
@@ -188,13 +189,13 @@ impl ContentPart {
         let typed =
             |mime_type: &Option<String>| mime_type.as_ref().map_or(String::new(), |of| format!(", {of}"));
         match self {
-            Self::Image { mime_type, data } => format!("[an image, {mime_type}, {}]", decoded(data)),
-            Self::Audio { mime_type, data } => format!("[a sound, {mime_type}, {}]", decoded(data)),
+            Self::Image { mime_type, data } => format!("[an image, {mime_type}, {}]", decoded_size(data)),
+            Self::Audio { mime_type, data } => format!("[a sound, {mime_type}, {}]", decoded_size(data)),
             Self::TextFile { uri, mime_type, text } => {
                 format!("[the file {uri}{}, {} bytes]", typed(mime_type), text.len())
             }
             Self::BinaryFile { uri, mime_type, data } => {
-                format!("[the file {uri}{}, {}]", typed(mime_type), decoded(data))
+                format!("[the file {uri}{}, {}]", typed(mime_type), decoded_size(data))
             }
             Self::Link { uri, name, description, .. } => {
                 let about = description.as_ref().map_or(String::new(), |about| format!(": {about}"));
@@ -238,7 +239,7 @@ pub fn check_size(parts: &[ContentPart]) -> Result<(), ContentError> {
 }
 
 /// Returns the size of base64 data once it is decoded, for people.
-fn decoded(data: &str) -> String {
+fn decoded_size(data: &str) -> String {
     let padding = data.bytes().rev().take_while(|byte| *byte == b'=').count();
     format!("{} bytes", (data.len() / 4 * 3).saturating_sub(padding))
 }

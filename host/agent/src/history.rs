@@ -7,11 +7,13 @@ use crate::content::ContentPart;
 use crate::message::Message;
 use std::sync::Arc;
 
-/// A growing conversation with its length. Most are never shortened, and then only new
+/// The length of a growing conversation. Most are never shortened, and then only new
 /// messages are examined.
 #[derive(Debug, Default)]
 pub struct History {
+    /// The number of messages that `bytes` includes.
     counted: usize,
+    /// The size of the counted messages.
     bytes: usize,
 }
 
@@ -36,31 +38,17 @@ fn shorten(messages: &Arc<Vec<Message>>, max_bytes: usize) -> Arc<Vec<Message>> 
     if total <= max_bytes {
         return Arc::clone(messages);
     }
-    let question = messages.iter().rposition(|m| matches!(m, Message::User(_))).unwrap_or(0);
-    let mut dropped = 0;
+    let question = messages.iter().rposition(is_question).unwrap_or(0);
+    let (mut from, mut left) = (0, total);
     // Whole exchanges: a conversation that is shown begins with a user's words.
-    for (at, message) in messages.iter().enumerate().take(question + 1) {
-        let fits = total - dropped <= max_bytes && matches!(message, Message::User(_));
-        if fits || at == question {
-            return keep_after(messages, &sizes, (at, question), total - dropped, max_bytes);
-        }
-        dropped += sizes[at];
+    while from < question && (left > max_bytes || !is_question(&messages[from])) {
+        left -= sizes[from];
+        from += 1;
     }
-    Arc::clone(messages)
-}
-
-/// Keeps the messages from `from` on. If they begin with the current question and are
-/// still too large, drops turns after the question, the oldest first.
-fn keep_after(
-    messages: &[Message],
-    sizes: &[usize],
-    (from, question): (usize, usize),
-    mut left: usize,
-    max_bytes: usize,
-) -> Arc<Vec<Message>> {
-    if from < question || left <= max_bytes {
+    if left <= max_bytes {
         return Arc::new(messages[from..].to_vec());
     }
+    // Only the current question and the turns since are left. Drop the oldest turns; the last one stays.
     let turns: Vec<usize> =
         (question + 1..messages.len()).filter(|at| matches!(messages[*at], Message::Assistant(_))).collect();
     let mut tail = turns.first().copied().unwrap_or(messages.len());
@@ -74,6 +62,10 @@ fn keep_after(
     let mut kept = vec![messages[question].clone()];
     kept.extend_from_slice(&messages[tail..]);
     Arc::new(kept)
+}
+
+fn is_question(message: &Message) -> bool {
+    matches!(message, Message::User(_))
 }
 
 /// Returns the size of a message's text, without the provider's framing. Images count with a

@@ -58,7 +58,7 @@ impl Arguments {
     #[must_use]
     pub fn from_value(mut value: Value) -> Self {
         json::unify_integers(&mut value);
-        Self { written: Arc::new(WrittenJson::of(json::raw(&value), value)) }
+        Self { written: Arc::new(WrittenJson::with_value(json::raw(&value), value)) }
     }
 
     /// Returns the parsed value. It is parsed from the text on first access.

@@ -11,11 +11,13 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::OnceLock;
 
-/// The size from which a list or object is charged as text only: it is seldom accessed.
-const REWRITTEN_BYTES: usize = 64 * 1024;
+/// The length of a text from which a list or object is charged as text alone, because its value is
+/// seldom accessed.
+const CHARGED_AS_TEXT_BYTES: usize = 64 * 1024;
 
-/// A recorded value with more values than this, itself included, is kept as text.
-const SMALL_VALUES: usize = 64;
+/// The most values, itself and nested ones included, of a recorded value that is parsed at once. A
+/// larger one is kept as text.
+const MAX_PARSED_NODES: usize = 64;
 
 /// A JSON value, or its text.
 ///
@@ -59,7 +61,7 @@ impl LazyJson {
     #[must_use]
     pub fn held_bytes(text: &str, measure: &Measure) -> u64 {
         let bytes = text.len() as u64;
-        match begins_container(text) && text.len() >= REWRITTEN_BYTES {
+        match begins_container(text) && text.len() >= CHARGED_AS_TEXT_BYTES {
             // The text, its rewritten form, and the keys of open objects.
             true => 2 * bytes + 96 * measure.members as u64,
             false => bytes + measure.parsed_bytes,
@@ -154,7 +156,7 @@ impl PartialEq for LazyJson {
     }
 }
 
-/// Compares as a [`Value`] does: `data == 2`, `data == "text"`, `data == json!({"a": 1})`.
+/// Implements comparisons as a [`Value`] has them: `data == 2`, `data == "text"`, `data == json!({"a": 1})`.
 macro_rules! compared_with {
     ($($other:ty),*) => {$(
         impl PartialEq<$other> for LazyJson {
@@ -191,7 +193,7 @@ impl Serialize for LazyJson {
 impl<'de> Deserialize<'de> for LazyJson {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let value = Value::deserialize(deserializer)?;
-        if Measure::of(&value).nodes <= SMALL_VALUES {
+        if Measure::of(&value).nodes <= MAX_PARSED_NODES {
             return Ok(Self::from(value));
         }
         Ok(Self(Representation::Text(WrittenJson::new(raw(&value)))))
@@ -207,13 +209,13 @@ pub(crate) struct WrittenJson {
 }
 
 impl WrittenJson {
-    /// Takes a text that this host wrote, or that is byte for byte what it would have written.
+    /// Wraps a text that this host wrote, or that is byte for byte what it would have written.
     pub(crate) fn new(text: Box<RawValue>) -> Self {
         Self { text, value: OnceLock::new() }
     }
 
-    /// Takes such a text along with its value.
-    pub(crate) fn of(text: Box<RawValue>, value: Value) -> Self {
+    /// Wraps such a text along with its value.
+    pub(crate) fn with_value(text: Box<RawValue>, value: Value) -> Self {
         Self { text, value: OnceLock::from(Box::new(value)) }
     }
 
@@ -276,7 +278,7 @@ impl Serialize for WrittenJson {
     }
 }
 
-/// Writes a value.
+/// Returns a value's JSON.
 #[expect(clippy::expect_used, reason = "keys are strings and numbers are finite")]
 pub(crate) fn raw(value: &Value) -> Box<RawValue> {
     to_raw_value(value).expect("a value can be written")

@@ -13,11 +13,6 @@ pub const MAX_NODES: usize = 500_000;
 /// The depth at which serde_json refuses a text.
 pub(super) const READER_DEPTH: usize = 128;
 
-/// The reason why a text was refused as JSON, with line and column if known.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct JsonError(pub(super) String);
-
 /// Bytes of one value within a list. A list's capacity is at most twice its length.
 const ELEMENT_BYTES: u64 = 2 * size_of::<Value>() as u64;
 /// Bytes of a list's initial allocation.
@@ -32,6 +27,11 @@ const TEXT_BYTES: u64 = 16;
 
 /// Bytes of the quotes around a string.
 const QUOTES_BYTES: usize = 2;
+
+/// The reason why a text was refused as JSON, with line and column if known.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct JsonError(pub(super) String);
 
 /// The size of a parsed JSON text. For text that is not JSON, at least the size of what a reader
 /// has built when it fails.
@@ -66,7 +66,7 @@ pub fn measure(bytes: &[u8]) -> Measure {
             b' ' | b'\n' | b'\r' | b'\t' | b',' | b':' | b']' | b'}' => {}
             _ => {
                 at += bytes[at..].iter().take_while(|byte| !ends_scalar(**byte)).count();
-                measure.value(0);
+                measure.add_value(0);
             }
         }
     }
@@ -85,7 +85,7 @@ impl Measure {
 
     fn add(&mut self, value: &Value) {
         match value {
-            Value::Null | Value::Bool(_) | Value::Number(_) => self.value(0),
+            Value::Null | Value::Bool(_) | Value::Number(_) => self.add_value(0),
             Value::String(text) => self.add_text(text.len() + QUOTES_BYTES),
             Value::Array(items) => {
                 self.add_list();
@@ -103,17 +103,17 @@ impl Measure {
 
     /// Adds a list; its elements are added separately.
     pub fn add_list(&mut self) {
-        self.value(LIST_BYTES);
+        self.add_value(LIST_BYTES);
     }
 
     /// Adds an object; its keys and their values are added separately.
     pub fn add_object(&mut self) {
-        self.value(OBJECT_BYTES);
+        self.add_value(OBJECT_BYTES);
     }
 
     /// Adds a string of this many bytes, or any value that takes no more.
     pub fn add_text(&mut self, bytes: usize) {
-        self.value(bytes as u64 + TEXT_BYTES);
+        self.add_value(bytes as u64 + TEXT_BYTES);
     }
 
     /// Adds a key of this many bytes.
@@ -123,7 +123,8 @@ impl Measure {
         self.parsed_bytes += MEMBER_BYTES - ELEMENT_BYTES + bytes as u64;
     }
 
-    fn value(&mut self, bytes: u64) {
+    /// Adds a value that takes this many bytes beyond its element.
+    fn add_value(&mut self, bytes: u64) {
         self.nodes += 1;
         self.parsed_bytes += ELEMENT_BYTES + bytes;
     }
@@ -133,12 +134,12 @@ impl Measure {
 /// brackets, returns their number instead. For text that is not JSON, the result is at least the
 /// depth that a reader could reach.
 pub(super) fn nesting(text: &str) -> usize {
-    let (bytes, mut at) = (text.as_bytes(), 0);
+    let bytes = text.as_bytes();
     let opened = memchr2_iter(b'[', b'{', bytes).take(READER_DEPTH).count();
     if opened < READER_DEPTH {
         return opened;
     }
-    let (mut now, mut deepest) = (0_usize, 0);
+    let (mut at, mut now, mut deepest) = (0, 0_usize, 0);
     while let Some(byte) = bytes.get(at) {
         match byte {
             b'[' | b'{' => {
