@@ -21,7 +21,7 @@ use tollgate_agent::run::{AgentSpec, RunLimits};
 ///
 /// let clerk = Agent::new("clerk", ScriptedModel::new(vec![ScriptedTurn::text("Filed.")]))
 ///     .with_instructions("You file what you are handed.")
-///     .with_tools(["file", "find"]) // without a list it has none, `*` is all
+///     .with_tools(["file", "find"]) // none by default; `*` lists all
 ///     .with_delegates(["manager"]) // may hand the conversation over
 ///     .with_limits(RunLimits { model_turns: 8, ..RunLimits::default() });
 /// let manager = Agent::new("manager", ScriptedModel::new(vec![ScriptedTurn::text("Well done.")]));
@@ -33,7 +33,7 @@ use tollgate_agent::run::{AgentSpec, RunLimits};
 /// ```
 #[derive(Clone)]
 pub struct Agent {
-    /// Its description, and the tools that it lists.
+    /// Its id, description, instructions and tools.
     pub spec: Arc<AgentSpec>,
     /// The model that replies; `None` for the agent of direct calls.
     pub model: Option<Arc<dyn Model>>,
@@ -43,26 +43,24 @@ pub struct Agent {
     pub offered_as: Option<String>,
     /// The agents that it is composed of; `None` if it has a model.
     pub made_of: Option<Composition>,
-    /// The agent of another server that answers in its place, if any.
+    /// The client of the server that runs it; `None` if this host runs it.
     pub remote: Option<Arc<RemoteAgent>>,
     /// Hooks around its own calls and model turns.
     pub hooks: Option<Arc<dyn Hooks>>,
 }
 
 impl Agent {
-    /// Creates an agent without tools, with default limits; the id fits `[a-z][a-z0-9-]{0,63}`.
+    /// Creates an agent without tools, with default limits. The id must fit `[a-z][a-z0-9-]{0,63}`,
+    /// which is checked when the host is built.
     #[must_use]
     pub fn new(id: impl Into<String>, model: impl Model + 'static) -> Self {
-        let view = AgentView { id: id.into(), ..AgentView::default() };
-        let spec = AgentSpec { view, ..AgentSpec::default() };
-        Self { model: Some(Arc::new(model)), ..Self::of(spec) }
+        Self { model: Some(Arc::new(model)), ..Self::of(spec_of(id)) }
     }
 
     /// Creates an agent with these tools and without a model: it cannot reply.
     #[must_use]
     pub fn without_model(id: impl Into<String>, tools: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        let view = AgentView { id: id.into(), ..AgentView::default() };
-        Self::of(AgentSpec { view, ..AgentSpec::default() }).with_tools(tools)
+        Self::of(spec_of(id)).with_tools(tools)
     }
 
     fn of(spec: AgentSpec) -> Self {
@@ -81,7 +79,6 @@ impl Agent {
     /// apply to all of them together: it has the default number of turns for each of them.
     #[must_use]
     pub fn made_of(id: impl Into<String>, composition: Composition) -> Self {
-        let view = AgentView { id: id.into(), ..AgentView::default() };
         let rounds = match composition {
             Composition::Loop { max_rounds, .. } => max_rounds.min(MAX_ROUNDS),
             Composition::Sequential(_) | Composition::Parallel(_) => 1,
@@ -90,10 +87,9 @@ impl Agent {
         let limits = RunLimits::default();
         let turns = parts.saturating_mul(rounds).saturating_mul(limits.model_turns + 1).saturating_add(1);
         let spec = AgentSpec {
-            view,
             tools: vec![name::RUN_AGENT.to_owned()],
             is_loop: matches!(composition, Composition::Loop { .. }),
-            ..AgentSpec::default()
+            ..spec_of(id)
         };
         Self {
             model: Some(Arc::new(Conductor::new(composition.clone()))),
@@ -103,15 +99,13 @@ impl Agent {
         }
     }
 
-    /// Creates an agent that is one of another server. It takes no seed and returns no state.
+    /// Creates an agent that another server runs. It takes no seed and returns no state.
     #[must_use]
     pub fn remote(id: impl Into<String>, remote: RemoteAgent) -> Self {
-        let view = AgentView { id: id.into(), ..AgentView::default() };
         let spec = AgentSpec {
-            view,
             tools: vec![name::MESSAGE_AGENT.to_owned(), name::FOLLOW_AGENT.to_owned()],
             backend: tollgate_agent::remote::capabilities(remote.has_transcript()),
-            ..AgentSpec::default()
+            ..spec_of(id)
         };
         let remote = Arc::new(remote);
         let model: Arc<dyn Model> = Arc::clone(&remote) as _;
@@ -185,8 +179,12 @@ impl Agent {
 
     /// Creates the agent of direct calls, which has every tool.
     pub(crate) fn direct() -> Self {
-        let view = AgentView { id: DIRECT_AGENT.to_owned(), ..AgentView::default() };
-        let spec = AgentSpec { view, tools: vec!["*".to_owned()], ..AgentSpec::default() };
-        Self::of(spec)
+        Self::of(spec_of(DIRECT_AGENT)).with_tools(["*"])
     }
+}
+
+/// Returns the description of an agent that has an id and nothing else.
+fn spec_of(id: impl Into<String>) -> AgentSpec {
+    let view = AgentView { id: id.into(), ..AgentView::default() };
+    AgentSpec { view, ..AgentSpec::default() }
 }
