@@ -17,7 +17,7 @@ pub enum RunUpdate {
     /// A stored event, without the values of state keys that are not
     /// [visible](crate::HostBuilder::visible_keys).
     Stored(Arc<StoredEvent>),
-    /// A transient event.
+    /// A transient event: a piece of text or a report of a tool.
     Live(LiveUpdate),
     /// An update of a child run that one of this run's calls started.
     Child(ChildUpdate),
@@ -47,7 +47,7 @@ impl RunUpdate {
         }
     }
 
-    /// Returns the size of a transient update; 0 for a stored one.
+    /// Returns the size of a transient update's texts, in bytes; 0 for a stored one.
     pub(super) fn transient_bytes(&self) -> usize {
         match self {
             RunUpdate::Stored(_) => 0,
@@ -92,11 +92,11 @@ pub enum LiveContent {
     },
     /// The model's attempt failed. Discard the parts of this reply that were sent.
     ReplyRestarted {
-        /// The next attempt.
+        /// The number of the next attempt.
         attempt: u32,
         /// The number of attempts after which the fault ends the reply.
         max_attempts: u32,
-        /// Milliseconds until then.
+        /// The time until the next attempt, in milliseconds.
         pause_ms: u64,
         /// The reason, in the provider's words.
         reason: String,

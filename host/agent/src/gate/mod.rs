@@ -14,7 +14,11 @@ use crate::state::{KeySet, Snapshot};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use smol_str::SmolStr;
+use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// The id of the gate that applies the operator's permission rules.
+pub const PERMISSIONS_ID: &str = "permissions";
 
 /// The answer of one gate about one call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -45,7 +49,7 @@ impl Verdict {
         }
     }
 
-    /// Returns whether it asks a person: a suspension, or a supplied result that waits.
+    /// Returns whether the verdict asks a person: a suspension, or a supplied result that waits.
     #[must_use]
     pub fn asks(&self) -> bool {
         match self {
@@ -94,7 +98,7 @@ pub struct ProposedCall<'a> {
     pub calls_before: CallsBefore,
     /// Milliseconds since the Unix epoch.
     pub now_ms: u64,
-    /// The value decided, if a person has let a suspended call continue.
+    /// The value of a person's decision that let the suspended call continue, if there is one.
     pub decided: Option<&'a Value>,
 }
 
@@ -117,9 +121,6 @@ pub struct CallsBefore {
     /// Calls of all tools.
     pub in_run: u32,
 }
-
-/// The id of the gate that applies the operator's permission rules.
-pub const PERMISSIONS_ID: &str = "permissions";
 
 /// Permission to run one call with these arguments. Only a [`Clearance`] makes one, and a tool
 /// cannot run without it.
@@ -210,15 +211,16 @@ impl Clearance {
 /// ```
 #[must_use]
 pub fn resolve<'a>(recorded: &'a [GateVerdict], approved_gates: &[SmolStr]) -> Resolution<'a> {
-    let severity = |r: &GateVerdict| {
-        if r.verdict.asks() && approved_gates.contains(&r.gate) { 0 } else { r.verdict.severity() }
+    let severity = |answer: &GateVerdict| {
+        let is_approved = answer.verdict.asks() && approved_gates.contains(&answer.gate);
+        if is_approved { 0 } else { answer.verdict.severity() }
     };
     let severest =
         recorded.iter().min_by(|a, b| severity(b).cmp(&severity(a)).then_with(|| a.gate.cmp(&b.gate)));
     match severest {
         None => Resolution::Unasked,
-        Some(r) if severity(r) == 0 => Resolution::Allowed(Clearance(())),
-        Some(r) => Resolution::Held(r),
+        Some(answer) if severity(answer) == 0 => Resolution::Allowed(Clearance(())),
+        Some(answer) => Resolution::Held(answer),
     }
 }
 
@@ -226,7 +228,8 @@ pub fn resolve<'a>(recorded: &'a [GateVerdict], approved_gates: &[SmolStr]) -> R
 /// `*` lists all; an agent without a list has none.
 #[derive(Debug, Clone, Default)]
 pub struct ToolList {
-    agents: std::collections::BTreeMap<String, Vec<String>>,
+    /// The tools of each agent, by its id.
+    agents: BTreeMap<String, Vec<String>>,
 }
 
 impl ToolList {
