@@ -209,7 +209,7 @@ pub async fn list_threads(
             }
             let known = found.iter().position(|thread| thread.thread_id == run.thread_id);
             match known {
-                Some(known) => found[known].began(run),
+                Some(known) => found[known].include(run),
                 None if found.len() < filter.limit => found.push(ThreadSummary::of(run)),
                 None => return Ok(found),
             }

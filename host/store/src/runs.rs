@@ -210,8 +210,8 @@ impl ThreadSummary {
         }
     }
 
-    /// Takes in an older run.
-    pub(super) fn began(&mut self, older: &RunSummary) {
+    /// Includes an older run of the thread.
+    pub(super) fn include(&mut self, older: &RunSummary) {
         self.started_at_ms = self.started_at_ms.min(older.started_at_ms);
     }
 }
@@ -219,12 +219,15 @@ impl ThreadSummary {
 /// The number of characters of a short id.
 pub const SHORT_ID_CHARS: usize = 8;
 
-/// Returns the short id of a run: the last eight characters of an id that the host chose, which are
-/// random; another id as a whole.
+/// The number of characters of the ids that the host chooses.
+const HOST_ID_CHARS: usize = 36;
+
+/// Returns the short id of a run: the last eight characters of an id of 36, which are random if the
+/// host chose it; an id of another length as a whole. The queries of databases follow the same rule.
 #[must_use]
 pub fn short_id(run_id: &str) -> &str {
-    match run_id.len().checked_sub(SHORT_ID_CHARS) {
-        Some(at) if uuid::Uuid::try_parse(run_id).is_ok() && run_id.is_char_boundary(at) => &run_id[at..],
+    match run_id.char_indices().nth(HOST_ID_CHARS - SHORT_ID_CHARS) {
+        Some((at, _)) if run_id.chars().count() == HOST_ID_CHARS => &run_id[at..],
         _ => run_id,
     }
 }
@@ -307,6 +310,8 @@ mod tests {
     #[test]
     fn a_short_id_is_the_random_end_of_an_id() {
         assert_eq!(short_id("0192f0a1-7c3e-7b61-9d5a-3b1e9f3c2a71"), "9f3c2a71");
+        assert_eq!(short_id("0192f0a17c3e7b619d5a3b1e9f3c2a71"), "0192f0a17c3e7b619d5a3b1e9f3c2a71");
+        assert_eq!(short_id(&"\u{e9}".repeat(36)), "\u{e9}".repeat(8));
         assert_eq!(short_id("nightly"), "nightly");
         assert_eq!(short_id("a run of a library's user"), "a run of a library's user");
     }

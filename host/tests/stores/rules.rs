@@ -362,6 +362,10 @@ with_each_store! {
         assert_eq!(ids(short("9f")).await, [long]);
         assert_eq!(ids(short("abc")).await, ["abc-2", "abc-1"], "an id of another form is its own short id");
         assert!(ids(short("0192")).await.is_empty());
+        let compact = "0192f0a17c3e7b619d5a3b1e9f3c2a71";
+        store.commit(commit(compact, 0, vec![started(compact)])).await.unwrap();
+        assert_eq!(ids(short("0192")).await, [compact], "an id without hyphens is its own short id");
+        assert_eq!(ids(short("9f3c2a71")).await, [long]);
     }
 
     async fn a_run_that_was_let_go_is_at_work_no_more_until_it_is_taken_up(at: StoreAt) {
