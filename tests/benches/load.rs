@@ -56,8 +56,8 @@ fn main() {
     let served = runtime.block_on(load(&cold, &config));
     assert_eq!(served, TOOLS, "every tool is served");
     let compiled = began.elapsed().as_secs_f64();
-    let artefacts = artefacts(cold.engine(), &tools, folder.path());
-    let bytes: u64 = artefacts.iter().map(|path| std::fs::metadata(path).unwrap().len()).sum();
+    let artifacts = artifacts(cold.engine(), &tools, folder.path());
+    let bytes: u64 = artifacts.iter().map(|path| std::fs::metadata(path).unwrap().len()).sum();
 
     let (mut floors, mut lists, mut loads) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..=ROUNDS {
@@ -68,7 +68,7 @@ fn main() {
             work(&sandbox);
             began.elapsed().as_secs_f64() * 1e3
         };
-        let floor = timed(&|sandbox| floor(sandbox.engine(), &artefacts));
+        let floor = timed(&|sandbox| floor(sandbox.engine(), &artifacts));
         let list = timed(&|sandbox| assert_eq!(runtime.block_on(load(sandbox, &config)), TOOLS));
         let load = timed(&|sandbox| runtime.block_on(prepare(sandbox, &tools)));
         if round > 0 {
@@ -163,13 +163,13 @@ async fn prepare(sandbox: &Sandbox, tools: &Path) {
 
 /// Loads with wasmtime alone.
 #[allow(unsafe_code, reason = "the floor is what wasmtime does with code that was compiled here")]
-fn floor(engine: &Engine, artefacts: &[PathBuf]) {
+fn floor(engine: &Engine, artifacts: &[PathBuf]) {
     std::thread::scope(|scope| {
-        for part in artefacts.chunks(artefacts.len().div_ceil(THREADS)) {
+        for part in artifacts.chunks(artifacts.len().div_ceil(THREADS)) {
             scope.spawn(move || {
                 for path in part {
                     let bytes = std::fs::read(path).unwrap();
-                    // SAFETY: `artefacts` wrote these files with this engine's compiler.
+                    // SAFETY: `artifacts` wrote these files with this engine's compiler.
                     drop(unsafe { Component::deserialize(engine, &bytes) }.unwrap());
                 }
             });
@@ -177,7 +177,7 @@ fn floor(engine: &Engine, artefacts: &[PathBuf]) {
     });
 }
 
-fn artefacts(engine: &Engine, tools: &Path, folder: &Path) -> Vec<PathBuf> {
+fn artifacts(engine: &Engine, tools: &Path, folder: &Path) -> Vec<PathBuf> {
     let compile = |number: usize| {
         let wasm = std::fs::read(tools.join(format!("{number:03}.wasm"))).unwrap();
         let path = folder.join(format!("{number:03}.floor"));

@@ -19,7 +19,7 @@ pub(super) struct CompileLimits {
 
 impl CompileLimits {
     /// Returns the maximum size in bytes of the compiled form of a component of this size.
-    pub(super) fn artefact_bytes(&self, component_bytes: usize) -> u64 {
+    pub(super) fn artifact_bytes(&self, component_bytes: usize) -> u64 {
         let for_its_size = (component_bytes as u64).saturating_mul(COMPILED_BYTES_PER_BYTE);
         self.compiled_bytes.saturating_add(for_its_size).min(self.cache_bytes / 4)
     }

@@ -77,8 +77,8 @@ impl CompilerPool {
                 FailureLifetime::No,
             ));
         };
-        let most_bytes = self.limits.artefact_bytes(checked.bytes.len());
-        let artefact = match &self.compiler {
+        let most_bytes = self.limits.artifact_bytes(checked.bytes.len());
+        let artifact = match &self.compiler {
             Compiler::InProcess => {
                 let (engine, of_thread) = (engine.clone(), Arc::clone(checked));
                 let work = move || machine_code(&engine, of_thread.to_compile());
@@ -95,10 +95,10 @@ impl CompilerPool {
                 job.run(program, arguments).await.map_err(|why| self.failure(why, most_bytes))?
             }
         };
-        if artefact.len() as u64 > most_bytes {
-            return Err(self.failure(NoArtifact::TooLarge(artefact.len() as u64), most_bytes));
+        if artifact.len() as u64 > most_bytes {
+            return Err(self.failure(NoArtifact::TooLarge(artifact.len() as u64), most_bytes));
         }
-        Ok(Artifact::compiled(artefact, checked.images))
+        Ok(Artifact::compiled(artifact, checked.images))
     }
 
     /// Starts the compiler process and has it attempt actions that confinement must prevent.
@@ -120,7 +120,7 @@ impl CompilerPool {
         (!gaps.is_empty()).then(|| format!("the compiler process is not fully confined: {gaps}"))
     }
 
-    fn job<'a>(&'a self, purpose: Purpose, bytes: &'a [u8], artefact_bytes: u64) -> CompilerJob<'a> {
+    fn job<'a>(&'a self, purpose: Purpose, bytes: &'a [u8], artifact_bytes: u64) -> CompilerJob<'a> {
         CompilerJob {
             purpose,
             compatibility: &self.compatibility,
@@ -130,7 +130,7 @@ impl CompilerPool {
             wall: self.limits.wall,
             memory_bytes: self.limits.memory_bytes,
             places: self.limits.places,
-            artefact_bytes,
+            artifact_bytes,
         }
     }
 }

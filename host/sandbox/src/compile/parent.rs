@@ -33,7 +33,7 @@ pub(super) struct CompilerJob<'a> {
     pub(super) memory_bytes: u64,
     pub(super) places: &'static LimitPlaces,
     /// The maximum size of the artifact in bytes.
-    pub(super) artefact_bytes: u64,
+    pub(super) artifact_bytes: u64,
 }
 
 /// The reason why compiling produced no artifact.
@@ -82,8 +82,8 @@ impl CompilerJob<'_> {
         };
         let exchange = async {
             let asked = async { Ok(self.ask(stdin).await) };
-            let exchanged = tokio::try_join!(asked, receive(stdout, self.artefact_bytes));
-            if !matches!(exchanged, Ok((_, CompilerAnswer::Artefact(_) | CompilerAnswer::Words(_)))) {
+            let exchanged = tokio::try_join!(asked, receive(stdout, self.artifact_bytes));
+            if !matches!(exchanged, Ok((_, CompilerAnswer::Artifact(_) | CompilerAnswer::Words(_)))) {
                 // The process may be waiting; its answer is no longer needed.
                 let _ = child.start_kill();
             }
@@ -95,7 +95,7 @@ impl CompilerJob<'_> {
             (exchanged.map(|(_, received)| received), said, status)
         };
         match tokio::time::timeout(self.wall, talk).await {
-            Ok((Ok(CompilerAnswer::Artefact(artefact)), _, Ok(status))) if status.success() => Ok(artefact),
+            Ok((Ok(CompilerAnswer::Artifact(artifact)), _, Ok(status))) if status.success() => Ok(artifact),
             Ok((Ok(CompilerAnswer::Words(words)), ..)) => Err(NoArtifact::Refused(words)),
             Ok((Ok(CompilerAnswer::TooLarge(bytes)), ..)) => Err(NoArtifact::TooLarge(bytes)),
             Ok((_, _, Ok(status))) if status.signal() == Some(Signal::XCPU.as_raw()) => Err(NoArtifact::Cpu),
@@ -135,18 +135,18 @@ impl CompilerJob<'_> {
 }
 
 enum CompilerAnswer {
-    Artefact(Vec<u8>),
+    Artifact(Vec<u8>),
     Words(String),
     /// An artifact that is too large and was not read.
     TooLarge(u64),
 }
 
-async fn receive(mut from: impl AsyncRead + Unpin, artefact_bytes: u64) -> io::Result<CompilerAnswer> {
+async fn receive(mut from: impl AsyncRead + Unpin, artifact_bytes: u64) -> io::Result<CompilerAnswer> {
     let mut header = [0; AnswerHeader::BYTES];
     from.read_exact(&mut header).await?;
     let foreign = || io::Error::other("another program answers");
     let answer = AnswerHeader::read(&header).ok_or_else(foreign)?;
-    if answer.compiled && answer.length > artefact_bytes {
+    if answer.compiled && answer.length > artifact_bytes {
         return Ok(CompilerAnswer::TooLarge(answer.length));
     }
     if !answer.compiled && answer.length > MAX_WORDS_BYTES as u64 {
@@ -156,7 +156,7 @@ async fn receive(mut from: impl AsyncRead + Unpin, artefact_bytes: u64) -> io::R
     from.take(answer.length).read_to_end(&mut body).await?;
     match (body.len() as u64 == answer.length, answer.compiled) {
         (false, _) => Err(io::ErrorKind::UnexpectedEof.into()),
-        (true, true) => Ok(CompilerAnswer::Artefact(body)),
+        (true, true) => Ok(CompilerAnswer::Artifact(body)),
         (true, false) => Ok(CompilerAnswer::Words(clean(&String::from_utf8_lossy(&body), MAX_WORDS_BYTES))),
     }
 }

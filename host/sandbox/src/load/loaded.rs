@@ -134,14 +134,14 @@ impl CodeMemory {
     pub(crate) fn load(
         &self,
         engine: &Engine,
-        artefact: &Artifact,
+        artifact: &Artifact,
         mut share: CodeShare,
     ) -> Result<wasmtime::Result<LoadedCode>, NoRoomForCode> {
-        let images = artefact.images();
+        let images = artifact.images();
         let held = self.descriptors.for_images(images);
         let most = self.descriptors.max();
         share.images = Some(held.ok_or(NoRoomForCode::Descriptors { images, most })?);
-        Ok(artefact.load(engine).map(|component| LoadedCode { component, share }))
+        Ok(artifact.load(engine).map(|component| LoadedCode { component, share }))
     }
 
     /// Returns the number of reserved bytes.
@@ -258,8 +258,8 @@ mod tests {
             let (memory, engine) = (memory(1 << 30, 1 << 20), Engine::default());
             let component = engine.precompile_component(&wat::parse_str("(component)").unwrap()).unwrap();
             let load = |images| {
-                let artefact = Artifact::compiled(component.clone(), images);
-                memory.load(&engine, &artefact, memory.reserve(1).unwrap()).map(Result::unwrap)
+                let artifact = Artifact::compiled(component.clone(), images);
+                memory.load(&engine, &artifact, memory.reserve(1).unwrap()).map(Result::unwrap)
             };
             let first = load(7).unwrap();
             let refused = load(4).err().unwrap().refusal("x").to_string();

@@ -23,7 +23,7 @@ pub enum Guest {
 struct Linkable {
     identity: Identity,
     code: LoadedCode,
-    artefact: Artifact,
+    artifact: Artifact,
     docs: Docs,
 }
 
@@ -59,10 +59,10 @@ impl Sandbox {
         if load::exports_a_gate(&self.inner.engine, &linkable.code.component) {
             return Ok(Guest::Gate(self.describe_gate(name, linkable).await?));
         }
-        let Linkable { identity, code, artefact, docs } = linkable;
+        let Linkable { identity, code, artifact, docs } = linkable;
         let origin = Origin { name: name.to_owned(), identity, file: None };
         let linked = Component::link(Arc::clone(&self.inner), origin, code)?;
-        Ok(Guest::Tools(self.describe(linked, docs, artefact).await?))
+        Ok(Guest::Tools(self.describe(linked, docs, artifact).await?))
     }
 
     /// Reads a component's file like [`load`](Self::load): once, following no link.
@@ -75,14 +75,14 @@ impl Sandbox {
     }
 
     async fn describe_gate(&self, name: &str, linkable: Linkable) -> Result<GateComponent, Refusal> {
-        let Linkable { identity, code, artefact, docs: _ } = linkable;
+        let Linkable { identity, code, artifact, docs: _ } = linkable;
         let linked = GateComponent::link(Arc::clone(&self.inner), name.to_owned(), identity.digest, code)?;
         let described = linked.describe().await;
         let inner = Arc::clone(&self.inner);
         // A gate is asked to describe itself at each start. Its descriptor is never taken from
         // the cache, which holds only descriptors of tools.
         loading(move || {
-            inner.keep(&identity.fingerprint, None, &artefact);
+            inner.keep(&identity.fingerprint, None, &artifact);
             Ok(())
         })
         .await?;
@@ -102,16 +102,16 @@ impl Sandbox {
             Ok((identity, None, Some(Arc::new(checked)), docs))
         })
         .await?;
-        if let Some((code, artefact)) = found {
-            return Ok(Linkable { identity, code, artefact, docs });
+        if let Some((code, artifact)) = found {
+            return Ok(Linkable { identity, code, artifact, docs });
         }
         let Some(checked) = checked else {
             return Err(Refusal::new(format!("{name} was neither compiled nor checked")));
         };
-        let artefact = self.inner.compile(name, &identity.fingerprint, &checked).await?;
+        let artifact = self.inner.compile(name, &identity.fingerprint, &checked).await?;
         let (inner, name) = (Arc::clone(&self.inner), name.to_owned());
-        let (code, artefact) =
-            loading(move || inner.load(&name, &artefact).map(|code| (code, artefact))).await?;
-        Ok(Linkable { identity, code, artefact, docs })
+        let (code, artifact) =
+            loading(move || inner.load(&name, &artifact).map(|code| (code, artifact))).await?;
+        Ok(Linkable { identity, code, artifact, docs })
     }
 }

@@ -140,19 +140,19 @@ impl Sandbox {
     async fn go_on(&self, begun: PartialLoad) -> Result<Component, Refusal> {
         match begun {
             PartialLoad::Known(component) => Ok(component),
-            PartialLoad::Compiled(linked, docs, artefact) => self.describe(linked, docs, artefact).await,
+            PartialLoad::Compiled(linked, docs, artifact) => self.describe(linked, docs, artifact).await,
             PartialLoad::New(origin, checked, room) => {
-                let artefact =
+                let artifact =
                     self.inner.compile(&origin.name, &origin.identity.fingerprint, &checked).await?;
                 let inner = Arc::clone(&self.inner);
-                let (linked, docs, artefact) = loading(move || {
+                let (linked, docs, artifact) = loading(move || {
                     let docs = Docs::of(&checked.bytes);
                     drop((checked, room));
-                    let compiled = inner.load(&origin.name, &artefact)?;
-                    Ok((Component::link(inner, origin, compiled)?, docs, artefact))
+                    let compiled = inner.load(&origin.name, &artifact)?;
+                    Ok((Component::link(inner, origin, compiled)?, docs, artifact))
                 })
                 .await?;
-                self.describe(linked, docs, artefact).await
+                self.describe(linked, docs, artifact).await
             }
         }
     }
@@ -164,7 +164,7 @@ impl Sandbox {
         &self,
         linked: Arc<LinkedComponent>,
         docs: Docs,
-        artefact: Artifact,
+        artifact: Artifact,
     ) -> Result<Component, Refusal> {
         let Identity { digest, fingerprint } = linked.identity().clone();
         let name = linked.name().to_owned();
@@ -178,7 +178,7 @@ impl Sandbox {
                     imports: component.imports().to_vec(),
                     left_out: component.left_out().map(<[_]>::to_vec),
                 };
-                inner.keep(&fingerprint, Some(&words), &artefact);
+                inner.keep(&fingerprint, Some(&words), &artifact);
                 Ok(component)
             }
             Err(MissingDescription::Invalid(why)) => {
@@ -186,7 +186,7 @@ impl Sandbox {
                 Err(Refusal::new(format!("{name} {why}")))
             }
             Err(MissingDescription::Refused(refusal)) => {
-                inner.keep(&fingerprint, None, &artefact);
+                inner.keep(&fingerprint, None, &artifact);
                 Err(refusal)
             }
         })
@@ -243,7 +243,7 @@ impl Shared {
         if let Some(why) = self.cache.as_ref().and_then(|cache| cache.refusal(fingerprint)) {
             return Err(Refusal::new(format!("{} {why}", origin.name)));
         }
-        let Some((compiled, artefact)) = self.kept_code(&origin.name, fingerprint)? else {
+        let Some((compiled, artifact)) = self.kept_code(&origin.name, fingerprint)? else {
             let checked = load::check(&origin.name, bytes)?;
             return Ok(PartialLoad::New(origin, Arc::new(checked), room));
         };
@@ -253,7 +253,7 @@ impl Shared {
             Some((CachedDescription { descriptor, left_out, .. }, memory)) => linked
                 .described(ComponentDescription { descriptor, left_out, memory })
                 .map(PartialLoad::Known),
-            None => Ok(PartialLoad::Compiled(linked, Docs::of(&bytes), artefact)),
+            None => Ok(PartialLoad::Compiled(linked, Docs::of(&bytes), artifact)),
         }
     }
 

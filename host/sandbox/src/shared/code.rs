@@ -23,7 +23,7 @@ impl Shared {
             return Err(Refusal::new(format!("{name} {why} (as before; it was not compiled again)")));
         }
         let failure = match self.compiling.compile(&self.engine, checked).await {
-            Ok(artefact) => return Ok(artefact),
+            Ok(artifact) => return Ok(artifact),
             Err(failure) => failure,
         };
         let refusal = Refusal::new(format!("{name} {}", failure.why));
@@ -60,12 +60,12 @@ impl Shared {
             Ok((Arc::new(load::check(&name, bytes)?), room))
         })
         .await?;
-        let artefact = self.compile(&origin.name, &origin.identity.fingerprint, &checked).await?;
+        let artifact = self.compile(&origin.name, &origin.identity.fingerprint, &checked).await?;
         drop((checked, room));
         let (inner, origin) = (Arc::clone(self), origin.clone());
         loading(move || {
-            inner.keep(&origin.identity.fingerprint, None, &artefact);
-            inner.load(&origin.name, &artefact)
+            inner.keep(&origin.identity.fingerprint, None, &artifact);
+            inner.load(&origin.name, &artifact)
         })
         .await
     }
@@ -79,9 +79,9 @@ impl Shared {
         let Some(cache) = &self.cache else { return Ok(None) };
         let Some(bytes) = cache.entry_bytes(of) else { return Ok(None) };
         let share = self.code_memory.reserve(bytes).map_err(|why| why.refusal(name))?;
-        let Some(artefact) = cache.code(of, bytes) else { return Ok(None) };
-        match self.code_memory.load(&self.engine, &artefact, share).map_err(|why| why.refusal(name))? {
-            Ok(code) => Ok(Some((code, artefact))),
+        let Some(artifact) = cache.code(of, bytes) else { return Ok(None) };
+        match self.code_memory.load(&self.engine, &artifact, share).map_err(|why| why.refusal(name))? {
+            Ok(code) => Ok(Some((code, artifact))),
             Err(_) => {
                 // Authentic, but rejected by this engine, which is unexpected.
                 cache.forget(of);
@@ -91,10 +91,10 @@ impl Shared {
     }
 
     /// Makes newly compiled code callable.
-    pub(crate) fn load(&self, name: &str, artefact: &Artifact) -> Result<LoadedCode, Refusal> {
-        let bytes = artefact.bytes().len() as u64;
+    pub(crate) fn load(&self, name: &str, artifact: &Artifact) -> Result<LoadedCode, Refusal> {
+        let bytes = artifact.bytes().len() as u64;
         let share = self.code_memory.reserve(bytes).map_err(|why| why.refusal(name))?;
-        let loaded = self.code_memory.load(&self.engine, artefact, share).map_err(|why| why.refusal(name))?;
+        let loaded = self.code_memory.load(&self.engine, artifact, share).map_err(|why| why.refusal(name))?;
         loaded.map_err(|why| {
             let why = clean(&format!("{why:#}"), 1_000);
             Refusal::new(format!("{name} was compiled to code that this host cannot load: {why}"))
@@ -106,9 +106,9 @@ impl Shared {
         &self,
         of: &Fingerprint,
         words: Option<&load::CachedDescription>,
-        artefact: &Artifact,
+        artifact: &Artifact,
     ) {
-        let kept = self.cache.as_ref().map(|cache| cache.keep(of, words, artefact));
+        let kept = self.cache.as_ref().map(|cache| cache.keep(of, words, artifact));
         self.note_unkept(kept.and_then(Result::err));
     }
 

@@ -154,19 +154,19 @@ impl Cache {
         &self,
         of: &Fingerprint,
         words: Option<&CachedDescription>,
-        artefact: &Artifact,
+        artifact: &Artifact,
     ) -> io::Result<()> {
         let words = words.map(serde_json::to_vec).transpose()?.unwrap_or_default();
         // One entry must not displace all others.
-        let code_bytes = artefact.bytes().len() as u64;
+        let code_bytes = artifact.bytes().len() as u64;
         if words.len() > MAX_WORDS_BYTES || code_bytes > self.max_bytes / 4 {
             return Ok(());
         }
         let length = (words.len() as u64).to_le_bytes();
-        let code_tag = self.tag(of, &[b"code", artefact.bytes()]);
-        let images = artefact.images().to_le_bytes();
+        let code_tag = self.tag(of, &[b"code", artifact.bytes()]);
+        let images = artifact.images().to_le_bytes();
         let tag = self.tag(of, &[b"head", &length, &images, &code_tag, &words]);
-        let parts = [MARK.as_slice(), &tag, &length, &images, &code_tag, &words, artefact.bytes()];
+        let parts = [MARK.as_slice(), &tag, &length, &images, &code_tag, &words, artifact.bytes()];
         self.dir.write(&self.name_of(of), &parts, true)?;
         self.dir.remove(&self.failure_name(of));
         let written: u64 = parts.iter().map(|part| part.len() as u64).sum();
