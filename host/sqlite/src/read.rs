@@ -2,10 +2,11 @@
 
 use super::explain::explain;
 use super::open::{NEWEST, applied_and_known};
-use super::{audit, inbox};
-use super::{process::Process, sizes::Subject, state};
+use super::process::Process;
+use super::sizes::Subject;
+use super::{audit, inbox, state};
 use rusqlite::types::Value;
-use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
+use rusqlite::{Connection, OptionalExtension, Row, Transaction, params, params_from_iter};
 use std::path::Path;
 use std::sync::Arc;
 use tollgate_agent::json;
@@ -77,15 +78,15 @@ pub(super) struct Reader<'a> {
 
 impl Reader<'_> {
     pub(super) fn thread(&self, thread_id: &str) -> Result<Thread, StoreError> {
-        self.at_once(thread_id, |found| match found {
+        self.with_thread(thread_id, |found| match found {
             None => Ok(Thread::default()),
             Some((id, revision)) => self.whole(id, revision),
         })
     }
 
-    /// Returns how much text [`thread`](Self::thread) reads.
+    /// Returns how much text [`thread`](Self::thread) reads, in bytes.
     pub(super) fn thread_size(&self, thread_id: &str) -> Result<ThreadSize, StoreError> {
-        self.at_once(thread_id, |found| {
+        self.with_thread(thread_id, |found| {
             let Some((id, _)) = found else { return Ok(ThreadSize::default()) };
             let state_bytes = total(&self.state_sizes(id)?);
             Ok(ThreadSize { state_bytes, message_bytes: self.message_bytes(id)? })
@@ -100,7 +101,7 @@ impl Reader<'_> {
         wanted: &KeyFilter,
         max_bytes: u64,
     ) -> Result<FoundState, StoreError> {
-        self.at_once(thread_id, |found| {
+        self.with_thread(thread_id, |found| {
             let Some((id, revision)) = found else { return Ok(FoundState::Whole(Thread::default())) };
             let mut sizes = self.state_sizes(id)?;
             let small = SMALL_THREAD_BYTES.min(max_bytes);
@@ -120,24 +121,27 @@ impl Reader<'_> {
         })
     }
 
-    /// Reads a thread, if it exists, by its row and its revision in one transaction, so that its
-    /// parts are consistent.
-    fn at_once<T>(
+    /// Calls `read` with the row and the revision of a thread, or `None` if it does not exist. All is
+    /// read in one transaction, so that its parts are consistent.
+    fn with_thread<T>(
         &self,
         thread_id: &str,
         read: impl FnOnce(Option<(i64, u64)>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
+        let _transaction = self.transaction()?;
         let find = || -> rusqlite::Result<Option<(i64, u64)>> {
-            self.connection.execute_batch("BEGIN")?;
             let find = "SELECT id, revision FROM threads WHERE thread_id = ?1";
             self.connection
                 .prepare_cached(find)?
                 .query_row([thread_id], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?.cast_unsigned())))
                 .optional()
         };
-        let found = find().map_err(|e| self.explain(&e)).and_then(read);
-        self.connection.execute_batch("COMMIT").map_err(|e| self.explain(&e))?;
-        found
+        read(find().map_err(|e| self.explain(&e))?)
+    }
+
+    /// Begins a transaction that reads, and ends when it is dropped.
+    fn transaction(&self) -> Result<Transaction<'_>, StoreError> {
+        self.connection.unchecked_transaction().map_err(|e| self.explain(&e))
     }
 
     fn whole(&self, id: i64, revision: u64) -> Result<Thread, StoreError> {
@@ -205,7 +209,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Returns how a run began.
+    /// Returns the specification with which a run began; `None` if there is no such run.
     pub(super) fn run_spec(&self, run_id: &str) -> Result<Option<Arc<RunSpec>>, StoreError> {
         let query = || -> rusqlite::Result<Option<Event>> {
             let run = self
@@ -237,7 +241,7 @@ impl Reader<'_> {
         Ok(record)
     }
 
-    /// Returns the length of a whole record.
+    /// Returns the length of a whole record, in bytes.
     pub(super) fn record_bytes(&self, run_id: &str) -> Result<u64, StoreError> {
         let sum = "SELECT coalesce(sum(octet_length(body)), 0) FROM events JOIN runs
             ON events.id >= runs.id << 32 AND events.id < (runs.id + 1) << 32 WHERE runs.run_id = ?1";
@@ -298,12 +302,14 @@ impl Reader<'_> {
             }
             Ok(Some(found))
         };
-        // In one transaction: a run that another process drives grows between two queries.
-        self.connection.execute_batch("BEGIN").map_err(|e| self.explain(&e))?;
-        let found = query().map_err(|e| self.explain(&e));
-        self.connection.execute_batch("COMMIT").map_err(|e| self.explain(&e))?;
-        let Some(found) = found? else { return Ok(FoundRows::default()) };
-        let FoundEvents { last, before, rows, has_more } = found;
+        let found = {
+            // A run that another process drives grows between two queries.
+            let _transaction = self.transaction()?;
+            query().map_err(|e| self.explain(&e))?
+        };
+        let Some(FoundEvents { last, before, rows, has_more }) = found else {
+            return Ok(FoundRows::default());
+        };
         let until = rows.last().filter(|_| has_more).map_or(last, |row| row.number);
         let damage = first_damage(&rows, after, until, before.as_deref());
         let damage = damage.map(|(number, problem)| format!("event {number}: {problem}"));
@@ -318,12 +324,12 @@ impl Reader<'_> {
             rows.collect()
         };
         let rows = query().map_err(|e| self.explain(&e))?;
-        let carried = |(summary, owner, epoch): (RunSummary, String, i64)| RunSummary {
+        let with_driver = |(summary, owner, epoch): (RunSummary, String, i64)| RunSummary {
             is_driven: summary.status == "running" && self.process.is_carried(&owner, &summary.run_id, epoch),
             queued: owner.is_empty(),
             ..summary
         };
-        Ok(rows.into_iter().map(carried).collect())
+        Ok(rows.into_iter().map(with_driver).collect())
     }
 
     pub(super) fn audit(&self, filter: &AuditFilter) -> Result<Vec<AuditRecord>, StoreError> {
@@ -425,7 +431,11 @@ impl Reader<'_> {
 
     fn parse<T: serde::de::DeserializeOwned>(&self, what: &str, body: &str) -> Result<T, StoreError> {
         json::from_record(body).map_err(|e| {
-            StoreError::damaged(format!("the store {} contains an invalid {what}: {e}; restore it from a copy, or use the newer version that wrote it", self.file.display()))
+            let file = self.file.display();
+            StoreError::damaged(format!(
+                "the store {file} contains an invalid {what}: {e}; restore it from a copy, or use the newer version \
+                 that wrote it"
+            ))
         })
     }
 
