@@ -24,8 +24,8 @@ pub(super) struct ComponentRunner {
     limits: BTreeMap<String, Limits>,
     /// The limits of a tool without limits of its own.
     defaults: Limits,
-    /// The places of tools with limited concurrency, by tool name. Each running call takes one.
-    places: BTreeMap<String, CallLimit>,
+    /// The limits of tools with limited concurrency, by tool name. Each running call takes a permit.
+    call_limits: BTreeMap<String, CallLimit>,
 }
 
 impl ComponentRunner {
@@ -40,12 +40,12 @@ impl ComponentRunner {
     ) -> Self {
         let file =
             ComponentFile { digest: Arc::from(component.digest()), source: Arc::new(File(file.to_owned())) };
-        let places = limits.iter().filter_map(|(name, limits)| {
+        let call_limits = limits.iter().filter_map(|(name, limits)| {
             Some((name.clone(), CallLimit::new(limits.concurrent_calls?, most_waiting)))
         });
-        let places = places.collect();
+        let call_limits = call_limits.collect();
         let limits = limits.iter().map(|(name, limits)| (name.clone(), limits.call.clone())).collect();
-        Self { component, file, grants, limits, defaults: Limits::default(), places }
+        Self { component, file, grants, limits, defaults: Limits::default(), call_limits }
     }
 }
 
@@ -63,13 +63,13 @@ impl ComponentSource for File {
 impl Runner for ComponentRunner {
     async fn run(&self, AttemptRequest { call, .. }: AttemptRequest<'_>) -> Attempt {
         let name = &call.permit.tool().descriptor.name;
-        let _place = match self.places.get(name) {
+        let _permit = match self.call_limits.get(name) {
             None => None,
-            Some(places) => tokio::select! {
+            Some(limit) => tokio::select! {
                 biased;
-                place = places.take(call.timeout) => match place {
-                    Some(place) => Some(place),
-                    None => return Attempt::unstarted(too_many(name, places, self.component.limit_places())),
+                permit = limit.take(call.timeout) => match permit {
+                    Some(permit) => Some(permit),
+                    None => return Attempt::unstarted(too_many(name, limit, self.component.limit_places())),
                 },
                 () = call.cancel.cancelled() => {
                     return Attempt::unstarted(Fault::new(Code::Cancelled, "The call was cancelled."));
@@ -98,7 +98,7 @@ impl Runner for ComponentRunner {
     }
 }
 
-fn too_many(tool_name: &str, places: &CallLimit, limit_places: &'static LimitPlaces) -> Fault {
+fn too_many(tool_name: &str, limit: &CallLimit, limit_places: &'static LimitPlaces) -> Fault {
     Fault::new(
         Code::Overloaded,
         format!(
@@ -108,9 +108,9 @@ fn too_many(tool_name: &str, places: &CallLimit, limit_places: &'static LimitPla
     .with_detail(format!(
         "its limit is concurrent_calls = {}; an operator can raise it{}. Up to waiting_calls = {} more may wait, \
          which an operator can raise{}",
-        places.permits(),
+        limit.permits(),
         limit_places.of(LimitScope::Tool(tool_name)),
-        places.max_waiting(),
+        limit.max_waiting(),
         limit_places.of(LimitScope::Host)
     ))
 }

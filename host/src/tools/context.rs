@@ -10,7 +10,7 @@ use tollgate_agent::child::{ChildError, ChildOutcome, ChildRequest};
 use tollgate_agent::context::{AgentView, Resumption, RunIdentity};
 use tollgate_sandbox::{ChildRunner, Deadline};
 
-/// The information of a call and its operations, available while the call runs: a [`ToolCall`](super::ToolCall)
+/// A call's information and operations, available while the call runs: a [`ToolCall`](super::ToolCall)
 /// without borrows, so that a future can keep it. Clones refer to the same call.
 #[derive(Clone)]
 pub struct ToolContext {
@@ -119,7 +119,8 @@ impl ToolContext {
     /// Runs another agent below this call; see [`ToolCall::run_child`](super::ToolCall::run_child).
     ///
     /// # Errors
-    /// There is no such child. A child that does not complete is an outcome, not an error.
+    /// The child cannot be run: it is not granted, exceeds a limit, or its request is invalid. A child
+    /// that does not complete is an outcome, not an error.
     pub async fn run_child(&self, request: ChildRequest) -> Result<ChildOutcome, ChildError> {
         let _paused = self.deadline.pause();
         self.children.run_child(request).await

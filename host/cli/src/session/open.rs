@@ -91,7 +91,7 @@ impl OpenSession {
     /// Warns about everything that is wrong with the tools and their configuration.
     pub(crate) fn warn_of_all(&self, output: &Output) {
         self.warn_of_notices(output);
-        self.loaded.without_object.iter().for_each(|notice| output.warn(notice));
+        self.loaded.unused_settings.iter().for_each(|notice| output.warn(notice));
     }
 
     /// Warns, once it is known, if this system cannot fully confine the compiler process.
@@ -118,7 +118,7 @@ pub(crate) fn not_served(refused: &RefusedFile) -> String {
 
 /// Returns all notices about the tools and their configuration, with the commands that resolve them.
 pub(crate) fn notices(loaded: &LoadedTools) -> Vec<String> {
-    loaded.notices.iter().map(of_notice).chain(loaded.without_object.iter().cloned()).collect()
+    loaded.notices.iter().map(of_notice).chain(loaded.unused_settings.iter().cloned()).collect()
 }
 
 /// Builds a host with the tools and agents of the configuration. `running` is the agent to run with

@@ -80,9 +80,9 @@ impl CompilerPool {
         let most_bytes = self.limits.artifact_bytes(checked.bytes.len());
         let artifact = match &self.compiler {
             Compiler::InProcess => {
-                let (engine, of_thread) = (engine.clone(), Arc::clone(checked));
-                let work = move || machine_code(&engine, of_thread.to_compile());
-                match tokio::task::spawn_blocking(work).await {
+                let (engine, bytes) = (engine.clone(), Arc::clone(checked));
+                let compile = move || machine_code(&engine, bytes.to_compile());
+                match tokio::task::spawn_blocking(compile).await {
                     Ok(compiled) => compiled.map_err(|why| refused(&why))?,
                     Err(panic) => {
                         let why = format!("cannot be compiled: the compiler failed: {panic}");

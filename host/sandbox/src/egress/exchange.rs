@@ -5,8 +5,7 @@ use super::collected::{charge_collected, charged};
 use super::error::broken;
 use super::upload::Upload;
 use super::{HttpGrant, StepTimeouts, headers};
-use crate::admission::Charge;
-use crate::admission::Slot;
+use crate::admission::{Charge, Slot};
 use crate::descriptors::Descriptors;
 use crate::ledger::Ledger;
 use crate::meter::Boundary;
@@ -37,7 +36,7 @@ pub(crate) struct Exchange {
     pub(super) request: http::Request<WasiBody>,
     /// The call's slot, to which memory is charged.
     pub(super) slot: Option<Arc<Slot>>,
-    /// The slots for the call's exchanges. One is held until the response body was read or
+    /// The slots for the call's exchanges. One is held until the response body has been read or
     /// dropped.
     pub(super) exchange_slots: Arc<Semaphore>,
     /// The slots for the call's lookups.
@@ -116,7 +115,7 @@ impl Exchange {
         most_bytes: u64,
         slot: Option<&Arc<Slot>>,
     ) -> Result<HttpAnswer, Error> {
-        // The connection lives until the body was read.
+        // The connection lives until the body has been read.
         let (response, _connection) = self.run().await?;
         let (head, mut incoming) = response.into_parts();
         let mut answer = HttpAnswer { head, body: BytesMut::new(), truncated: false, charges: Vec::new() };

@@ -5,8 +5,8 @@ use crate::charge::{charge, leave};
 use crate::instance::{GuestStore, Instance, Reports};
 use crate::meter::Stop;
 use crate::report::{self, Report};
+use crate::v0_1_0;
 use crate::v0_1_0::call::{Level, ProgressStatus};
-use crate::v0_1_0::{self};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -26,14 +26,14 @@ type Unit = wasmtime::Result<()>;
 pub(crate) fn add(linker: &mut Linker<Instance>) -> Unit {
     let mut call = linker.instance(&format!("tollgate:tool/call@{}", v0_1_0::VERSION))?;
     call.func_wrap("report-activity", |mut store: GuestStore<'_>, (kind, content): (WasmStr, WasmStr)| {
-        tell(&mut store, &[&kind, &content], |words| {
+        send_report(&mut store, &[&kind, &content], |words| {
             Ok(Some(Report::Activity { kind: words.kind(&kind)?, content: words.text(&content)? }))
         })
     })?;
     call.func_wrap(
         "report-activity-delta",
         |mut store: GuestStore<'_>, (kind, patch): (WasmStr, WasmStr)| {
-            tell(&mut store, &[&kind, &patch], |words| {
+            send_report(&mut store, &[&kind, &patch], |words| {
                 let Some(patch) = words.patch(&patch)? else { return Ok(None) };
                 Ok(Some(Report::ActivityDelta { kind: words.kind(&kind)?, patch }))
             })
@@ -41,10 +41,10 @@ pub(crate) fn add(linker: &mut Linker<Instance>) -> Unit {
     )?;
     call.func_wrap("report-progress", report_progress)?;
     call.func_wrap("stream-output", |mut store: GuestStore<'_>, (delta,): (WasmStr,)| {
-        tell(&mut store, &[&delta], |words| Ok(Some(Report::Output(words.text(&delta)?))))
+        send_report(&mut store, &[&delta], |words| Ok(Some(Report::Output(words.text(&delta)?))))
     })?;
     call.func_wrap("log", |mut store: GuestStore<'_>, (level, message): (Level, WasmStr)| {
-        tell(&mut store, &[&message], |words| {
+        send_report(&mut store, &[&message], |words| {
             Ok(Some(Report::Log { level: level_of(level), message: words.text(&message)? }))
         })
     })?;
@@ -61,7 +61,7 @@ fn report_progress(
     mut store: GuestStore<'_>,
     (status, message, progress): (ProgressStatus, Option<WasmStr>, Option<f64>),
 ) -> Unit {
-    tell(&mut store, message.as_ref().as_slice(), |words| {
+    send_report(&mut store, message.as_ref().as_slice(), |words| {
         Ok(Some(Report::Progress {
             status: status_of(status),
             message: message.as_ref().map(|text| words.text(text)).transpose()?,
@@ -72,7 +72,7 @@ fn report_progress(
 
 /// Passes on a report that is within the limits, and counts it if it is lost. Its texts are
 /// always checked, but only copied out of the guest if a sink accepts reports.
-fn tell(
+fn send_report(
     store: &mut GuestStore<'_>,
     texts: &[&WasmStr],
     report: impl FnOnce(&TextReader<'_>) -> wasmtime::Result<Option<Report>>,
@@ -85,7 +85,7 @@ fn tell(
     let bytes = bytes as u64;
     store.data().boundary.leave(bytes)?;
     let Some(serves) = &store.data().serves else { return Ok(()) };
-    let (told, bytes) = match serves.reports.takes(bytes) {
+    let (report, bytes) = match serves.reports.accepts(bytes) {
         true => {
             let words = TextReader {
                 store: store.as_context(),
@@ -98,25 +98,27 @@ fn tell(
         false => (None, bytes),
     };
     if let Some(serves) = &mut store.data_mut().serves {
-        serves.reports.tell(bytes, told);
+        serves.reports.send(bytes, report);
     }
     Ok(())
 }
 
 impl Reports {
     /// Returns whether there is room for a report of this many bytes and a sink to take it.
-    fn takes(&self, bytes: u64) -> bool {
+    fn accepts(&self, bytes: u64) -> bool {
         self.left > 0 && bytes <= self.each_bytes && bytes <= self.bytes_left && self.sink.is_heard()
     }
 
-    fn tell(&mut self, bytes: u64, report: Option<Report>) {
-        let told = report.is_some_and(|mut report| {
+    /// Sends a report that counts as this many bytes. Counts it as dropped if there is none, or the sink
+    /// does not take it.
+    fn send(&mut self, bytes: u64, report: Option<Report>) {
+        let was_sent = report.is_some_and(|mut report| {
             self.redactor.report(&mut report);
             self.left -= 1;
             self.bytes_left -= bytes;
             self.sink.offer(report)
         });
-        self.dropped += u64::from(!told);
+        self.dropped += u64::from(!was_sent);
     }
 }
 

@@ -21,8 +21,8 @@ pub struct LoadedTools {
     pub components: Vec<LoadedComponent>,
     /// Notices for the operator, such as configuration entries that match nothing.
     pub notices: Vec<Notice>,
-    /// Sentences about grants and limits of the configuration for something that is not served.
-    pub without_object: Vec<String>,
+    /// Sentences about grants and limits of the configuration that apply to nothing that is served.
+    pub unused_settings: Vec<String>,
     /// The tools that the configuration names and that do not exist.
     pub unknown_tools: Vec<UnknownTool>,
     /// The state of every file when it was examined, served or not.

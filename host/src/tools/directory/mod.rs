@@ -33,7 +33,7 @@ use files::{component_files, digest_of, file_name};
 use futures::StreamExt;
 pub use loaded::{LoadedComponent, LoadedTools, Notice, PendingComponent, UnknownTool};
 pub use notices::without_effect;
-use notices::{unanswered, unknown_tools, without_object};
+use notices::{unanswered, unknown_tools, unused_settings};
 pub use refusal::FileRefusal;
 use std::collections::BTreeMap;
 use std::io;
@@ -141,7 +141,7 @@ pub async fn load(
     loaded.components.sort_by(|a, b| a.file.cmp(&b.file));
     let unanswered = unanswered(config, &loaded);
     loaded.notices.extend(unanswered);
-    loaded.without_object = without_object(config, &loaded);
+    loaded.unused_settings = unused_settings(config, &loaded);
     loaded.unknown_tools = unknown_tools(config, &loaded);
     Ok(loaded)
 }
@@ -196,7 +196,7 @@ impl LoadedTools {
     }
 
     fn refuse(&mut self, file: &Path, refusal: FileRefusal) {
-        self.toolbox.refuse(refusal.of(file, None));
+        self.toolbox.refuse(refusal.into_refused_file(file, None));
     }
 
     /// Adds a component to the tools that can be called.

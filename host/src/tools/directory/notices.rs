@@ -8,8 +8,8 @@ use tollgate_agent::gate::permissions::Permissions;
 use tollgate_agent::name::{did_you_mean, is_reserved_name, server_prefix};
 use tollgate_agent::text::clean;
 
-/// Returns the grants and limits of the configuration for something that does not exist.
-pub(super) fn without_object(config: &Config, loaded: &LoadedTools) -> Vec<String> {
+/// Returns sentences about grants and limits of the configuration that apply to nothing that is served.
+pub(super) fn unused_settings(config: &Config, loaded: &LoadedTools) -> Vec<String> {
     let name = config.name();
     let grants = config
         .grants

@@ -18,9 +18,9 @@ pub struct FileRefusal {
 
 impl FileRefusal {
     /// Returns the refusal of this file. `still_serves` is the digest of an earlier version that stays in service.
-    pub(super) fn of(self, file: &Path, still_serves: Option<String>) -> RefusedFile {
+    pub(super) fn into_refused_file(self, file: &Path, still_serves: Option<String>) -> RefusedFile {
         let Self { reason, remedy } = self;
-        // Whatever shows a refused file names it before the reason.
+        // Messages name a refused file before the reason, so the reason does not begin with its name.
         let names = [file.display().to_string(), file_name(file)];
         let after_name = names.iter().find_map(|name| reason.strip_prefix(name)?.strip_prefix(' '));
         let reason = match after_name {

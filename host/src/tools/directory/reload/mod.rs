@@ -271,7 +271,7 @@ impl DirectoryState {
             self.serving.remove(file).into_iter().for_each(|outdated| self.retire(outdated));
         }
         let still_serves = before.filter(|_| outdated.is_none()).map(|before| before.entry.digest);
-        let refused = refusal.of(file, still_serves);
+        let refused = refusal.into_refused_file(file, still_serves);
         self.tools.change(|toolbox| {
             outdated.iter().for_each(|outdated| toolbox.remove(&outdated.entry.id));
             toolbox.accept(file);
