@@ -35,13 +35,13 @@ pub(super) enum TaskState {
     Rejected,
 }
 
-/// A task, as far as its updates have told.
+/// A task as its updates have described it so far.
 #[derive(Debug, Clone, Default)]
 pub(super) struct RemoteState {
     pub(super) task_id: String,
     pub(super) context_id: Option<String>,
     pub(super) state: TaskState,
-    /// The words of its status.
+    /// The message of its status, cleaned.
     words: String,
     /// The first question of a server that lists its questions as Tollgate does.
     listed: Option<Value>,
@@ -51,7 +51,7 @@ pub(super) struct RemoteState {
     is_cut: bool,
 }
 
-/// Something new to show while the task works.
+/// New output to show while the task works.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Piece {
     Text(String),
@@ -109,7 +109,7 @@ impl RemoteState {
 
     /// Adds an artifact, or more of one. Returns the new text.
     fn add(&mut self, artifact: &Value, append: bool) -> Option<String> {
-        let id = one_line(artifact["artifactId"].as_str().unwrap_or_default(), 256);
+        let id = one_line(artifact["artifactId"].as_str().unwrap_or_default(), MAX_ID_BYTES);
         let mut text = text_of(artifact);
         let known = self.artifacts.iter().position(|(known, _)| *known == id);
         if let Some(at) = known
@@ -117,8 +117,11 @@ impl RemoteState {
         {
             self.artifacts[at].1.clear();
         }
-        let room = MAX_TEXT_BYTES.saturating_sub(self.artifacts.iter().map(|(_, text)| text.len() + 2).sum());
-        if text.len() > room || self.artifacts.len() >= MAX_ARTIFACTS {
+        let room = match known {
+            None if self.artifacts.len() >= MAX_ARTIFACTS => 0,
+            _ => MAX_TEXT_BYTES.saturating_sub(self.artifacts.iter().map(|(_, text)| text.len() + 2).sum()),
+        };
+        if text.len() > room {
             self.is_cut = true;
             let end = text.floor_char_boundary(room);
             text.truncate(end);
@@ -129,7 +132,6 @@ impl RemoteState {
         let is_first = self.artifacts.iter().all(|(_, text)| text.is_empty());
         match known {
             Some(at) => self.artifacts[at].1.push_str(&text),
-            None if self.artifacts.len() >= MAX_ARTIFACTS => return None,
             None => self.artifacts.push((id, text.clone())),
         }
         Some(if (known.is_some() && append) || is_first { text } else { format!("\n\n{text}") })
@@ -160,7 +162,7 @@ impl RemoteState {
             TaskState::Rejected => "refused the task",
             _ => "failed",
         };
-        let (task, words) = (one_line(&self.task_id, 256), one_line(&self.words, MAX_WORDS_BYTES));
+        let (task, words) = (one_line(&self.task_id, MAX_ID_BYTES), one_line(&self.words, MAX_WORDS_BYTES));
         match words.is_empty() {
             true => format!("{end} (remote task {task})"),
             false => format!("{end}: {words} (remote task {task})"),
@@ -191,7 +193,7 @@ impl RemoteState {
         Ticket {
             action: action.to_owned(),
             message,
-            parameters: json!({"task_id": one_line(&self.task_id, 256)}),
+            parameters: json!({"task_id": one_line(&self.task_id, MAX_ID_BYTES)}),
             response_schema,
             resume_mode: ResumeMode::ReplayToolCall,
         }
@@ -291,6 +293,12 @@ mod tests {
             state.apply(&artifact("0", &"y".repeat(1024), true));
         }
         assert!(state.response().len() <= MAX_TEXT_BYTES + 64);
+        assert!(state.response().ends_with("too long]"));
+        let mut state = RemoteState::default();
+        (0..MAX_ARTIFACTS).for_each(|n| drop(state.apply(&artifact(&n.to_string(), "x", false))));
+        state.apply(&artifact("0", "y", true));
+        assert!(!state.response().contains("too long"), "nothing of the most artifacts was left out");
+        state.apply(&artifact("another", "x", false));
         assert!(state.response().ends_with("too long]"));
         let mut state = RemoteState::default();
         state.apply(&status("FAILED", json!([{"text": "\u{1b}[31mred\u{202e}\nline"}])));
