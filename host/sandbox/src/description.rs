@@ -6,8 +6,8 @@ use serde_json::Value;
 use tollgate_agent::descriptor::MAX_PARSED_BYTES;
 use tollgate_agent::json;
 
-/// How many copies of a description the host holds at most while its component is loaded: the schemas
-/// of its tools as they were given, as they were checked, and as people review them.
+/// The most copies of a description that the host holds while its component is loaded: the schemas of
+/// its tools as they were given, as they were checked, and as people review them.
 const HELD_TIMES: u64 = 3;
 
 /// A function that a plain component exports and that is not a tool.
@@ -15,7 +15,7 @@ const HELD_TIMES: u64 = 3;
 pub struct OmittedFunction {
     /// Its name with that of its interface, sanitized.
     pub function: String,
-    /// Why it cannot be a tool.
+    /// The reason why it cannot be a tool.
     pub reason: String,
 }
 

@@ -17,6 +17,7 @@ mod resolve;
 mod secret;
 mod upload;
 
+pub(crate) use exchange::{Exchange, HttpAnswer};
 pub use headers::MAX_HEAD_BYTES;
 pub(crate) use headers::{frames, is_forbidden};
 pub use resolve::{
@@ -30,7 +31,6 @@ use crate::ledger::Ledger;
 use crate::limits::Limits;
 use crate::meter::Boundary;
 use connect::Connector;
-pub(crate) use exchange::{Exchange, HttpAnswer};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;

@@ -8,6 +8,7 @@
 use crate::charge::leave;
 use crate::instance::http::MAX_FIELDS_BYTES;
 use crate::instance::{GuestStore, Instance};
+use crate::interfaces::version::WASI_VERSION;
 use crate::meter::Boundary;
 use wasmtime::component::{Linker, Resource, WasmList, WasmStr};
 use wasmtime_wasi::p2::{DynOutputStream, OutputStream, Pollable, StreamError, StreamResult};
@@ -19,8 +20,6 @@ use wasmtime_wasi_http::p2::body::HostOutgoingBody;
 use wasmtime_wasi_http::p2::types::HostOutgoingRequest as Request;
 use wasmtime_wasi_http::{FieldMap, WasiHttpView as _};
 
-/// The version of WASI that wasmtime serves; the linker accepts it for older ones.
-const VERSION: &str = "0.2.12";
 /// The host memory of a header field in addition to its name and value.
 const FIELD_BYTES: usize = 128;
 type Set = wasmtime::Result<(Result<(), ()>,)>;
@@ -32,7 +31,7 @@ pub(crate) fn add(linker: &mut Linker<Instance>) -> wasmtime::Result<()> {
 /// Replaces the functions that take texts of the guest, and those through which a request stores
 /// them.
 pub(crate) fn count_what_is_kept(linker: &mut Linker<Instance>) -> wasmtime::Result<()> {
-    let mut types = linker.instance(&format!("wasi:http/types@{VERSION}"))?;
+    let mut types = linker.instance(&format!("wasi:http/types@{WASI_VERSION}"))?;
     types.func_wrap("[method]outgoing-request.set-method", set_method)?;
     types.func_wrap("[method]outgoing-request.set-scheme", set_scheme)?;
     types.func_wrap("[method]outgoing-request.set-path-with-query", set_path_with_query)?;

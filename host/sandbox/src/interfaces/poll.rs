@@ -3,12 +3,10 @@
 
 use crate::charge::charge;
 use crate::instance::{GuestStore, Instance};
+use crate::interfaces::version::WASI_VERSION;
 use wasmtime::component::{Linker, Resource};
 use wasmtime_wasi::p2::DynPollable;
 use wasmtime_wasi::p2::bindings::io::poll::{Host, HostPollable};
-
-/// The version of WASI that wasmtime serves; the linker accepts it for older ones.
-const VERSION: &str = "0.2.12";
 
 /// The fuel cost of each handle that is waited for: roughly its actual cost.
 const EACH_FUEL: usize = 64;
@@ -17,7 +15,7 @@ type Pollable = Resource<DynPollable>;
 
 /// Replaces the interface's functions.
 pub(crate) fn add_recorded(linker: &mut Linker<Instance>) -> wasmtime::Result<()> {
-    let mut poll = linker.instance(&format!("wasi:io/poll@{VERSION}"))?;
+    let mut poll = linker.instance(&format!("wasi:io/poll@{WASI_VERSION}"))?;
     poll.func_wrap_async("poll", |mut store: GuestStore<'_>, (among,): (Vec<Pollable>,)| {
         Box::new(async move {
             charge(&mut store, among.len() * EACH_FUEL)?;

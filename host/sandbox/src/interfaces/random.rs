@@ -1,16 +1,14 @@
 //! `wasi:random/insecure-seed`, which is constant during an attempt and recorded with its seed.
 
 use crate::instance::{GuestStore, Instance};
+use crate::interfaces::version::WASI_VERSION;
 use crate::nondeterminism::random::{INSECURE_SEED, numbers};
 use rand::Rng as _;
 use wasmtime::component::Linker;
 
-/// The version of WASI that wasmtime serves; the linker accepts it for older ones.
-const VERSION: &str = "0.2.12";
-
 /// Replaces the function that returns a seed.
 pub(crate) fn add_seed(linker: &mut Linker<Instance>) -> wasmtime::Result<()> {
-    linker.instance(&format!("wasi:random/insecure-seed@{VERSION}"))?.func_wrap(
+    linker.instance(&format!("wasi:random/insecure-seed@{WASI_VERSION}"))?.func_wrap(
         "insecure-seed",
         |mut store: GuestStore<'_>, (): ()| {
             let mut numbers = numbers(store.data_mut().world(), INSECURE_SEED);

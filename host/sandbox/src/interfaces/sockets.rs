@@ -3,13 +3,12 @@
 use crate::charge::{charge, text};
 use crate::grants::Power;
 use crate::instance::{GuestStore, Instance};
+use crate::interfaces::version::WASI_VERSION;
 use wasmtime::component::{Linker, Resource, WasmStr};
 use wasmtime_wasi::p2::bindings::sockets::ip_name_lookup::ResolveAddressStream;
 use wasmtime_wasi::p2::bindings::sockets::network::{ErrorCode, IpAddressFamily};
 use wasmtime_wasi::p2::{Network, TcpSocket, UdpSocket};
 
-/// The version of WASI that wasmtime serves; the linker accepts it for older ones.
-const VERSION: &str = "0.2.12";
 /// The longest part of a name that a refusal quotes, in bytes; no longer name can be looked up.
 const MAX_SHOWN_BYTES: usize = 253;
 
@@ -17,21 +16,21 @@ type SocketAnswer<T> = wasmtime::Result<(Result<Resource<T>, ErrorCode>,)>;
 
 /// Replaces the functions that return a socket or an address.
 pub(crate) fn add_refused(linker: &mut Linker<Instance>) -> wasmtime::Result<()> {
-    linker.instance(&format!("wasi:sockets/tcp-create-socket@{VERSION}"))?.func_wrap(
+    linker.instance(&format!("wasi:sockets/tcp-create-socket@{WASI_VERSION}"))?.func_wrap(
         "create-tcp-socket",
         |mut store: GuestStore<'_>, _: (IpAddressFamily,)| -> SocketAnswer<TcpSocket> {
             charge(&mut store, 0)?;
             refuse(&store, "a TCP socket")
         },
     )?;
-    linker.instance(&format!("wasi:sockets/udp-create-socket@{VERSION}"))?.func_wrap(
+    linker.instance(&format!("wasi:sockets/udp-create-socket@{WASI_VERSION}"))?.func_wrap(
         "create-udp-socket",
         |mut store: GuestStore<'_>, _: (IpAddressFamily,)| -> SocketAnswer<UdpSocket> {
             charge(&mut store, 0)?;
             refuse(&store, "a UDP socket")
         },
     )?;
-    linker.instance(&format!("wasi:sockets/ip-name-lookup@{VERSION}"))?.func_wrap(
+    linker.instance(&format!("wasi:sockets/ip-name-lookup@{WASI_VERSION}"))?.func_wrap(
         "resolve-addresses",
         |mut store: GuestStore<'_>,
          (_, name): (Resource<Network>, WasmStr)|

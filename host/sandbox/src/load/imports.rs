@@ -3,6 +3,7 @@
 use crate::error::Refusal;
 use crate::grants::{Import, Power};
 use crate::interfaces::config;
+use crate::interfaces::version::WASI_VERSION;
 use crate::v0_1_0::{GATE, TOOL, TYPES, VERSION};
 use tollgate_agent::text::clean;
 use wasmtime::Engine;
@@ -47,9 +48,6 @@ const KNOWN: &[(&str, Option<Power>)] = &[
     ("wasi:http/outgoing-handler", Some(Power::Http)),
     ("wasi:config/store", Some(Power::Settings)),
 ];
-
-/// The latest version of WASI that this host provides.
-const WASI_VERSION: &str = "0.2.12";
 
 /// Returns the interfaces that a component imports, sorted. `name` names the component in errors.
 ///

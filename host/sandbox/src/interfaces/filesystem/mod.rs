@@ -15,6 +15,7 @@ use crate::grants::Power;
 use crate::instance::files::Files;
 use crate::instance::files::quota::{ENTRY_BYTES, Room};
 use crate::instance::{GuestStore, Instance, InstanceCall};
+use crate::interfaces::version::WASI_VERSION;
 use crate::meter::Stop;
 use listing::DirectoryListing;
 use wasmtime::component::{Linker, LinkerInstance, Resource, ResourceType, WasmList, WasmStr};
@@ -25,8 +26,6 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{
 use wasmtime_wasi::p2::{FsError, FsResult};
 use writer::WritePosition;
 
-/// The version of WASI that wasmtime serves; the linker accepts it for older ones.
-const VERSION: &str = "0.2.12";
 /// The longest part of a path that a refusal quotes, in bytes.
 const MAX_SHOWN_BYTES: usize = 300;
 
@@ -39,13 +38,13 @@ type FileAnswer<T> = wasmtime::Result<(Result<T, ErrorCode>,)>;
 /// Replaces the interface's functions that return descriptors, create files, read or write.
 pub(crate) fn add_granted(linker: &mut Linker<Instance>) -> wasmtime::Result<()> {
     linker
-        .instance(&format!("wasi:filesystem/preopens@{VERSION}"))?
+        .instance(&format!("wasi:filesystem/preopens@{WASI_VERSION}"))?
         .func_wrap("get-directories", |mut store: GuestStore<'_>, (): ()| {
             Ok((directories(store.data_mut())?,))
         })?;
-    let mut types = linker.instance(&format!("wasi:filesystem/types@{VERSION}"))?;
+    let mut types = linker.instance(&format!("wasi:filesystem/types@{WASI_VERSION}"))?;
     add_opening(&mut types)?;
-    add_looking(&mut types)?;
+    add_metadata(&mut types)?;
     add_removing(&mut types)?;
     add_listing(&mut types)?;
     add_reading(&mut types)?;
@@ -93,8 +92,8 @@ fn add_opening(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()>
     )
 }
 
-/// Adds functions that look at a path, whose length is charged, and do nothing else of this host's.
-fn add_looking(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()> {
+/// Adds wasmtime's functions for the metadata of a path, whose length is charged.
+fn add_metadata(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()> {
     types.func_wrap_async(
         "[method]descriptor.stat-at",
         |mut store: GuestStore<'_>, (directory, flags, path): (Resource<Descriptor>, PathFlags, String)| {
