@@ -178,7 +178,7 @@ impl Catalog {
                 (Some(_), Some(definition)) => {
                     self.keys.insert(definition).map_err(|e| DescriptorError(e.to_string()))?;
                 }
-                (Some(_), None) => return Err(foreign(&wanted, id, "defines")),
+                (Some(_), None) => return Err(foreign(&wanted, id)),
                 (None, _) if is_own => {
                     return Err(DescriptorError(format!(
                         "the component \"{id}\" uses its state key \"{}\" without defining it",
@@ -236,9 +236,9 @@ fn collides(name: &str, other: &str) -> String {
 }
 
 /// Returns the error for a state key that belongs to another owner.
-fn foreign(wanted: &StateAccess, id: &str, verb: &str) -> DescriptorError {
+fn foreign(wanted: &StateAccess, id: &str) -> DescriptorError {
     DescriptorError(format!(
-        "the component \"{0}\" {verb} the state key \"{1}\"; it may define only keys that begin with \"{0}.\"",
+        "the component \"{0}\" defines the state key \"{1}\"; it may define only keys that begin with \"{0}.\"",
         id,
         crate::text::clean(&wanted.key, 140)
     ))
