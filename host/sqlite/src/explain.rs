@@ -39,7 +39,7 @@ pub(super) fn cause(error: &io::Error) -> String {
 }
 
 /// Returns what it means for a caller that the system refused a file.
-pub(super) fn kind_of(error: &io::Error) -> StoreErrorKind {
+fn kind_of(error: &io::Error) -> StoreErrorKind {
     use io::ErrorKind::{FileTooLarge, OutOfMemory, QuotaExceeded, StorageFull};
     use rustix::io::Errno;
     match (error.kind(), error.raw_os_error().map(Errno::from_raw_os_error)) {

@@ -97,7 +97,7 @@ pub(super) fn claim(
         let (agent, kind): (String, String) = (row.get(1)?, row.get(2)?);
         let (owner, status): (String, String) = (row.get(3)?, row.get(4)?);
         let is_driven = match status.as_str() {
-            "running" => process.is_carried(&owner, &run_id, row.get(5)?),
+            "running" => process.is_driven_by(&owner, &run_id, row.get(5)?),
             // A waiting run that this process has acquired, and has not committed to yet.
             _ => process.holds(&run_id),
         };

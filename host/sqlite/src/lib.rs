@@ -65,7 +65,7 @@ use writer::Writer;
 pub struct SqliteStore {
     writer: Writer,
     readers: Arc<Readers>,
-    known: Arc<ThreadCache>,
+    cache: Arc<ThreadCache>,
     process: Arc<Process>,
     limits: StoreLimits,
     sizes: Arc<Sizes>,
@@ -85,7 +85,7 @@ impl Drop for SqliteStore {
         self.writer.end();
         self.closing = self.place.last_turn();
         if self.closing.is_some() {
-            self.known.allow_checkpoint();
+            self.cache.allow_checkpoint();
         }
     }
 }
@@ -102,11 +102,11 @@ impl SqliteStore {
         reserve::keep(directory);
         let process = Arc::new(Process::register(directory)?);
         let connection = Arc::new(Mutex::new(connection));
-        let known = Arc::new(ThreadCache::new(Arc::clone(&connection)));
+        let cache = Arc::new(ThreadCache::new(Arc::clone(&connection)));
         let sizes = Arc::new(Sizes::default());
         let volatile = Arc::<VolatileValues>::default();
         let shared = SharedParts {
-            known: Arc::clone(&known),
+            cache: Arc::clone(&cache),
             process: Arc::clone(&process),
             sizes: Arc::clone(&sizes),
             volatile: Arc::clone(&volatile),
@@ -120,7 +120,7 @@ impl SqliteStore {
         Ok(Self {
             writer,
             readers,
-            known,
+            cache,
             process,
             limits,
             sizes,
@@ -241,12 +241,12 @@ impl RunStore for SqliteStore {
 #[async_trait]
 impl StateStore for SqliteStore {
     async fn thread(&self, thread_id: &str) -> Result<Thread, StoreError> {
-        let mut thread = match self.known.get(thread_id) {
+        let mut thread = match self.cache.get(thread_id) {
             Ok(thread) => thread,
             Err(before) => {
                 let id = thread_id.to_owned();
                 let thread = self.readers.ask(move |reader| reader.thread(&id)).await?;
-                self.known.learn(thread_id, &thread, &before);
+                self.cache.learn(thread_id, &thread, &before);
                 thread
             }
         };
@@ -255,7 +255,7 @@ impl StateStore for SqliteStore {
     }
 
     async fn thread_size(&self, thread_id: &str) -> Result<ThreadSize, StoreError> {
-        if self.known.get(thread_id).is_ok() {
+        if self.cache.get(thread_id).is_ok() {
             return Ok(ThreadSize::default());
         }
         let id = thread_id.to_owned();
@@ -272,7 +272,7 @@ impl StateStore for SqliteStore {
         wanted: &KeyFilter,
         max_bytes: u64,
     ) -> Result<StateRead, StoreError> {
-        let mut state = match self.known.get(thread_id) {
+        let mut state = match self.cache.get(thread_id) {
             Ok(thread) => thread.state,
             Err(before) => {
                 let (id, filter) = (thread_id.to_owned(), wanted.clone());
@@ -281,7 +281,7 @@ impl StateStore for SqliteStore {
                     FoundState::Part(state) => state,
                     FoundState::Larger(bytes) => return Ok(StateRead::Larger(bytes)),
                     FoundState::Whole(thread) => {
-                        self.known.learn(thread_id, &thread, &before);
+                        self.cache.learn(thread_id, &thread, &before);
                         thread.state
                     }
                 }
@@ -392,7 +392,7 @@ impl CoordinationStore for SqliteStore {
 
     fn watch(&self) -> Hints {
         let hints = self.hints.watch();
-        self.foreign.begin(&self.known, &self.hints);
+        self.foreign.begin(&self.cache, &self.hints);
         hints
     }
 

@@ -28,7 +28,7 @@ pub(super) fn acquire(
     let Some((id, owner, status, epoch, events)) = found else {
         return Ok(Err(StoreError::unknown_run(run_id).into()));
     };
-    if status == "running" && owner != process.id() && process.is_carried(&owner, run_id, epoch) {
+    if status == "running" && owner != process.id() && process.is_driven_by(&owner, run_id, epoch) {
         return Ok(Err(CommitError::Advanced));
     }
     match events.cast_unsigned().cmp(&known) {

@@ -32,8 +32,8 @@ pub(super) struct Process {
     directory: PathBuf,
     /// Held for its lock. `None` for a process that only reads.
     lock: Option<File>,
-    /// Runs that this process has released while it lives.
-    left: Mutex<HashMap<String, RunRelease>>,
+    /// Runs that this process has released while it lives, each with the latest release.
+    released: Mutex<HashMap<String, RunRelease>>,
     /// The number of releases.
     releases: AtomicU64,
     /// Runs that this process has acquired, and has not committed to since.
@@ -69,7 +69,7 @@ impl Process {
             id,
             directory,
             lock: Some(lock),
-            left: Mutex::default(),
+            released: Mutex::default(),
             releases: AtomicU64::new(0),
             held: Mutex::default(),
         })
@@ -81,7 +81,7 @@ impl Process {
             id: String::new(),
             directory: data.join(DIRECTORY),
             lock: None,
-            left: Mutex::default(),
+            released: Mutex::default(),
             releases: AtomicU64::new(0),
             held: Mutex::default(),
         }
@@ -93,11 +93,11 @@ impl Process {
 
     /// Records that this process no longer drives the run.
     pub(super) fn release(&self, run_id: &str, epoch: u64) {
-        let mut left = self.left();
-        let latest = left.entry(run_id.to_owned()).or_default();
+        let mut released = self.released();
+        let latest = released.entry(run_id.to_owned()).or_default();
         latest.epoch = latest.epoch.max(epoch);
         latest.number = self.releases.fetch_add(1, Relaxed) + 1;
-        drop(left);
+        drop(released);
         self.held().remove(run_id);
     }
 
@@ -109,11 +109,11 @@ impl Process {
     /// Records that this process drives the run, unless it has released the run after these releases: a commit from
     /// before may be written late.
     pub(super) fn take_up(&self, run_id: &str, releases: u64) {
-        let mut left = self.left();
-        if left.get(run_id).is_some_and(|latest| latest.number <= releases) {
-            left.remove(run_id);
+        let mut released = self.released();
+        if released.get(run_id).is_some_and(|latest| latest.number <= releases) {
+            released.remove(run_id);
         }
-        drop(left);
+        drop(released);
         self.held().remove(run_id);
     }
 
@@ -128,17 +128,18 @@ impl Process {
     }
 
     /// Returns whether this owner currently drives the run in this epoch.
-    pub(super) fn is_carried(&self, owner: &str, run_id: &str, epoch: i64) -> bool {
-        let has_left = || self.left().get(run_id).is_some_and(|left| left.epoch >= epoch.cast_unsigned());
-        if owner == self.id { !has_left() } else { self.is_alive(owner) }
+    pub(super) fn is_driven_by(&self, owner: &str, run_id: &str, epoch: i64) -> bool {
+        let is_released =
+            || self.released().get(run_id).is_some_and(|latest| latest.epoch >= epoch.cast_unsigned());
+        if owner == self.id { !is_released() } else { self.is_alive(owner) }
     }
 
     fn held(&self) -> MutexGuard<'_, HashSet<String>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn left(&self) -> MutexGuard<'_, HashMap<String, RunRelease>> {
-        self.left.lock().unwrap_or_else(PoisonError::into_inner)
+    fn released(&self) -> MutexGuard<'_, HashMap<String, RunRelease>> {
+        self.released.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns whether another process with this id lives.
@@ -227,12 +228,12 @@ mod tests {
     fn a_commit_from_before_a_release_does_not_take_the_run_up_again() {
         let data = tempfile::tempdir().unwrap();
         let process = Process::register(data.path()).unwrap();
-        let is_carried = || process.is_carried(process.id(), "r", 1);
+        let is_driven_by = || process.is_driven_by(process.id(), "r", 1);
         let before = process.releases();
         process.release("r", 1);
         process.take_up("r", before);
-        assert!(!is_carried());
+        assert!(!is_driven_by());
         process.take_up("r", process.releases());
-        assert!(is_carried());
+        assert!(is_driven_by());
     }
 }

@@ -83,7 +83,7 @@ impl SqliteStore {
         let PruneOptions { before_ms, dry_run, give_back: gives_back } = pruning;
         let (file, mut connection) = open::prepare(directory)?;
         let failed = |e: rusqlite::Error| explain("prune", &file, &e);
-        write_little(&connection).map_err(failed)?;
+        keep_log_small(&connection).map_err(failed)?;
         pruned.held_back = held_back(&connection, before_ms).map_err(failed)?;
         let kept_since = kept_since(&connection, before_ms).map_err(failed)?;
         let mut turns = Turns::new(stop);
@@ -122,7 +122,7 @@ fn size_of(directory: &Path) -> u64 {
 
 /// Keeps the log small, because the disk may be full: pages that a transaction frees are not written
 /// before it ends, and the log is moved into the database after each transaction.
-fn write_little(connection: &Connection) -> rusqlite::Result<()> {
+fn keep_log_small(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "cache_spill", false)?;
     connection.pragma_update(None, "wal_autocheckpoint", LOG_PAGES)
 }
@@ -444,7 +444,7 @@ mod tests {
     fn z8_a_store_is_shortened_in_steps_that_take_little_room() {
         let data = tempfile::tempdir().unwrap();
         let (_, mut connection) = open::prepare(data.path()).unwrap();
-        write_little(&connection).unwrap();
+        keep_log_small(&connection).unwrap();
         fill_and_remove(&connection);
         let longest_log = Arc::new(AtomicI32::new(0));
         let longest = Arc::clone(&longest_log);

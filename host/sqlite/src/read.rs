@@ -325,7 +325,8 @@ impl Reader<'_> {
         };
         let rows = query().map_err(|e| self.explain(&e))?;
         let with_driver = |(summary, owner, epoch): (RunSummary, String, i64)| RunSummary {
-            is_driven: summary.status == "running" && self.process.is_carried(&owner, &summary.run_id, epoch),
+            is_driven: summary.status == "running"
+                && self.process.is_driven_by(&owner, &summary.run_id, epoch),
             queued: owner.is_empty(),
             ..summary
         };

@@ -33,7 +33,7 @@ fn writer(directory: &Path, max_pages: i64) -> Writer {
     let process = Arc::new(Process::register(directory).unwrap());
     let readers = Arc::new(Readers::new(file.clone(), Arc::clone(&process)));
     let shared = SharedParts {
-        known: Arc::new(ThreadCache::new(Arc::clone(&connection))),
+        cache: Arc::new(ThreadCache::new(Arc::clone(&connection))),
         process,
         sizes: Arc::default(),
         volatile: Arc::default(),
@@ -236,7 +236,7 @@ async fn a_thread_that_is_known_follows_what_its_process_commits() {
             (revision, Some(&revision.into()), None)
         );
         assert_eq!(
-            store.known.get("t").ok().map(|thread| thread.state),
+            store.cache.get("t").ok().map(|thread| thread.state),
             Some(state),
             "without a look into the file"
         );
@@ -244,21 +244,21 @@ async fn a_thread_that_is_known_follows_what_its_process_commits() {
     // The thread is cached only while this process writes, because another may have written
     // otherwise.
     {
-        let connection = store.known.connection.lock().unwrap();
-        assert!(store.known.get("t").is_err());
-        store.known.begin_writing(&connection).unwrap();
-        assert_eq!(store.known.get("t").ok().map(|thread| thread.state.revision()), Some(3));
-        store.known.follow(&[], &[]);
-        assert!(store.known.get("t").is_err());
+        let connection = store.cache.connection.lock().unwrap();
+        assert!(store.cache.get("t").is_err());
+        store.cache.begin_writing(&connection).unwrap();
+        assert_eq!(store.cache.get("t").ok().map(|thread| thread.state.revision()), Some(3));
+        store.cache.follow(&[], &[]);
+        assert!(store.cache.get("t").is_err());
     }
     // A rejected commit leaves no trace, and the conversation is read again.
     let refused = store.change("t", StateChange { revision: 3, updates: [].into() }).await;
     assert!(matches!(refused, Err(CommitError::Conflict(_))), "{refused:?}");
-    assert_eq!(store.known.get("t").ok().map(|thread| thread.state.revision()), Some(3));
+    assert_eq!(store.cache.get("t").ok().map(|thread| thread.state.revision()), Some(3));
     let mut greeted = commit("r", vec![started()], 0);
     greeted.messages = vec![Message::User("Good day.".to_owned())];
     store.commit(greeted).await.unwrap();
-    assert!(store.known.get("t").is_err());
+    assert!(store.cache.get("t").is_err());
     assert_eq!(store.thread("t").await.unwrap().messages.len(), 1);
 }
 

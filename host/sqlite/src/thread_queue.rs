@@ -4,17 +4,17 @@
 //! arrival. The first of these files is next. An unlocked file belongs to a process that is gone,
 //! and is removed by the next process that finds it.
 
-use super::explain::kind_of;
+use super::explain::refused;
 use super::process::{WAITING, lives};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tollgate_store::{Remedy, StoreError};
+use tollgate_store::StoreError;
 use uuid::Uuid;
 
-/// How often a caller checks whether it is next.
-const LOOK: Duration = Duration::from_millis(50);
+/// The interval at which a caller checks whether it is next.
+const CHECK_EVERY: Duration = Duration::from_millis(50);
 /// The number of characters of a digest that identify a thread.
 const THREAD_CHARS: usize = 32;
 
@@ -42,16 +42,13 @@ impl ThreadQueuePlace {
             std::fs::rename(&unnamed, directory.join(&name))?;
             Ok(Self { directory: directory.clone(), name, _lock: lock })
         };
-        begin().map_err(|e| {
-            let words = format!("cannot queue in {}: {e}; check its owner and mode", directory.display());
-            StoreError::new(kind_of(&e), words).with_remedy(Remedy::OtherDirectory)
-        })
+        begin().map_err(|e| refused(&format!("cannot queue in {}", directory.display()), &e))
     }
 
     /// Waits until this place is the first.
     pub(super) async fn until_first(&self) {
         while !self.is_first() {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(CHECK_EVERY).await;
         }
     }
 

@@ -18,7 +18,7 @@ use tollgate_store::{CommitError, CommitReceipt, ComponentFile, PendingValues, V
 
 /// The parts of the store that follow its commits.
 pub(super) struct SharedParts {
-    pub(super) known: Arc<ThreadCache>,
+    pub(super) cache: Arc<ThreadCache>,
     pub(super) process: Arc<Process>,
     pub(super) sizes: Arc<Sizes>,
     /// The values of keys that do not persist.
@@ -46,7 +46,7 @@ pub(super) fn write_group(
     jobs: &[Job],
 ) -> rusqlite::Result<WrittenGroup> {
     let process = &*shared.process;
-    recent.check_version(shared.known.begin_writing(&transaction)?);
+    recent.check_version(shared.cache.begin_writing(&transaction)?);
     let (mut results, mut sizes) = (Vec::with_capacity(jobs.len()), Vec::new());
     for job in jobs {
         results.push(match job {
@@ -82,8 +82,8 @@ fn write_commit(
 ) -> rusqlite::Result<JobResult> {
     let commit = &prepared.commit;
     let thread = ThreadRow::find(connection, &commit.thread_id)?;
-    let standing = match standing(connection, process, prepared, &thread)? {
-        Ok(standing) => standing,
+    let run_before = match run_before(connection, process, prepared, &thread)? {
+        Ok(run_before) => run_before,
         Err(refused) => return Ok(Err(refused)),
     };
     let Some(moved) = missed(connection, recent, &thread, prepared)? else {
@@ -95,7 +95,7 @@ fn write_commit(
     };
     let bytes = prepared.sizes(&rows);
     let thread = thread.id_with_record(connection, &commit.thread_id, bytes.all)?;
-    let run = write_run(connection, process, &standing, thread, prepared)?;
+    let run = write_run(connection, process, &run_before, thread, prepared)?;
     let before = checksum_before(connection, run, commit.after())?;
     let (sums, mut values) = (prepared.sums(&rows, moved, before.as_deref()), prepared.values.iter());
     let mut insert = connection.prepare_cached(
@@ -114,7 +114,7 @@ fn write_commit(
     }
     for component in &commit.components {
         let read = prepared.components.iter().find(|(digest, _)| *digest == component.digest);
-        keep(connection, run, component, read.map(|(_, bytes)| bytes.as_slice()))?;
+        refer_to_component(connection, run, component, read.map(|(_, bytes)| bytes.as_slice()))?;
     }
     inbox::consume(connection, commit)?;
     write_messages(connection, thread, &prepared.rows.messages)?;
@@ -191,7 +191,7 @@ fn missed(
     let permits = |missed: &WrittenKeys| prepared.changes().all(|change| missed.permits(change));
     let fits = match recent.between(id, base, now) {
         Some(mut missed) => missed.all(permits),
-        None => stored_let_by(connection, id, base, permits)?,
+        None => stored_changes_permit(connection, id, base, permits)?,
     };
     let limit = prepared.commit.thread_state_bytes;
     let stored = |owner: &str| state::sizes(connection, id, owner);
@@ -200,7 +200,7 @@ fn missed(
 
 /// Returns whether all stored changes after a revision permit the move. They are read page by
 /// page, and only their keys if these are stored: a change may have megabytes.
-fn stored_let_by(
+fn stored_changes_permit(
     connection: &Connection,
     thread: i64,
     mut after: u64,
@@ -225,7 +225,7 @@ enum RunBefore<'a> {
 }
 
 /// Returns the run before the commit, if the commit may be written.
-fn standing<'a>(
+fn run_before<'a>(
     connection: &Connection,
     process: &Process,
     prepared: &'a PreparedCommit,
@@ -266,7 +266,7 @@ fn at_work(connection: &Connection, process: &Process, thread: i64) -> rusqlite:
     })?;
     for row in rows {
         let (run_id, owner, epoch) = row?;
-        if process.is_carried(&owner, &run_id, epoch) {
+        if process.is_driven_by(&owner, &run_id, epoch) {
             return Ok(Some(run_id));
         }
     }
@@ -307,7 +307,7 @@ fn write_change<'v>(
 
 /// Records that the run refers to a component. Stores the bytes if this is the first such run and
 /// they are still available. `read` are the bytes, if they were read already.
-fn keep(
+fn refer_to_component(
     connection: &Connection,
     run: i64,
     component: &ComponentFile,
@@ -357,7 +357,7 @@ fn write_messages(connection: &Connection, thread: i64, messages: &[String]) -> 
 fn write_run(
     connection: &Connection,
     process: &Process,
-    standing: &RunBefore<'_>,
+    run_before: &RunBefore<'_>,
     thread: i64,
     prepared: &PreparedCommit,
 ) -> rusqlite::Result<i64> {
@@ -370,7 +370,7 @@ fn write_run(
     // A queued run has no owner, like one whose process is gone.
     let (owner, at_ms) = (if commit.queued { "" } else { process.id() }, commit.at_ms().cast_signed());
     let epoch = commit.epoch.cast_signed();
-    match standing {
+    match run_before {
         RunBefore::Known(id) => {
             process.take_up(commit.run_id(), prepared.releases);
             let update =

@@ -67,7 +67,7 @@ impl WriteConnection {
         let connection = Arc::clone(&self.connection);
         let mut connection = locked(&connection);
         let written = self.write_in(&mut connection, &jobs);
-        self.shared.known.follow(&jobs, &written);
+        self.shared.cache.follow(&jobs, &written);
         // Answered callers find the connection free.
         drop(connection);
         self.lost.add_from(&jobs, &written);
@@ -250,9 +250,9 @@ mod tests {
     fn connection(directory: &Path) -> WriteConnection {
         let (file, connection) = open::prepare(directory).unwrap();
         let connection = Arc::new(Mutex::new(connection));
-        let known = Arc::new(ThreadCache::new(Arc::clone(&connection)));
+        let cache = Arc::new(ThreadCache::new(Arc::clone(&connection)));
         let process = Arc::new(Process::register(directory).unwrap());
-        let shared = SharedParts { known, process, sizes: Arc::default(), volatile: Arc::default() };
+        let shared = SharedParts { cache, process, sizes: Arc::default(), volatile: Arc::default() };
         WriteConnection::new(connection, &file, shared).unwrap()
     }
 
