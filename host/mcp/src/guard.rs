@@ -4,6 +4,7 @@
 
 use super::connections::{ClientConnection, RequestInProgress};
 use super::disconnects::{AttendedBody, DisconnectTracker, ResponseGuard};
+use super::memory_share::{MemoryShare, NoSharedMemory, SharedMemory};
 use super::mounted_client::MountedClient;
 use super::reader::MAX_MESSAGE_BYTES;
 use super::request_ids::{IdInUse, RequestIds};
@@ -51,7 +52,10 @@ pub(super) struct RequestGuard {
     leaving: Arc<DisconnectTracker>,
     /// The ids of requests in progress.
     ids: Arc<RequestIds>,
-    /// The budget from which the memory of messages is reserved.
+    /// The memory of the parsed messages of all clients with the token. A mounted server uses that of each
+    /// principal.
+    bodies: MemoryShare,
+    /// The budget from which the memory of answers is reserved.
     budget: MemoryBudget,
 }
 
@@ -60,7 +64,8 @@ impl RequestGuard {
         let (load, loads) = (Arc::default(), Mutex::default());
         let (leaving, ids) = (Arc::default(), Arc::default());
         let sessions = Arc::new(Sessions::new(sessions));
-        Self { token: token.map(digest), sessions, load, loads, leaving, ids, budget }
+        let bodies = MemoryShare::of_one(budget.clone());
+        Self { token: token.map(digest), sessions, load, loads, leaving, ids, bodies, budget }
     }
 
     /// Claims a share for a request of this principal or session, or of a client without one.
@@ -232,29 +237,24 @@ impl RequestGuard {
         {
             attendance = Some(self.leaving.reconnect(session));
         }
-        let body = self.weighed(&mut parts, body, client)?;
+        let body = self.weighed(&mut parts, body, client).await?;
         Ok((Request::from_parts(parts, Body::from(body)), attendance))
     }
 
     /// Returns the body without large arguments, if there is memory to parse it and the client may
     /// send it. The findings are added to the request.
-    fn weighed(
+    async fn weighed(
         &self,
         parts: &mut Parts,
         body: Bytes,
         client: Option<&MountedClient>,
     ) -> Result<Bytes, Box<Response>> {
         let refused = |status: StatusCode, words: String| Box::new((status, words).into_response());
-        let WeighedMessage { message, arguments, memory } =
-            weigh(&body, &self.budget).map_err(|heavy| match heavy {
-                TooHeavy::Budget => {
-                    let words = "overloaded: the host has no memory to read the message now; try again later";
-                    refused(StatusCode::SERVICE_UNAVAILABLE, words.to_owned())
-                }
-                TooHeavy::Values(why) | TooHeavy::Number(why) => {
-                    refused(StatusCode::BAD_REQUEST, format!("the message was not read: {why}"))
-                }
-            })?;
+        let WeighedMessage { message, arguments, parsed_bytes } = weigh(&body).map_err(|heavy| {
+            let (TooHeavy::Values(why) | TooHeavy::Number(why)) = heavy;
+            refused(StatusCode::BAD_REQUEST, format!("the message was not read: {why}"))
+        })?;
+        let memory = self.reserved(parsed_bytes, client).await?;
         if parts.method == Method::POST && is_json(&parts.headers) {
             match serde_json::from_slice(&message) {
                 // The server requests nothing but answers to questions. Another key of the
@@ -285,6 +285,31 @@ impl RequestGuard {
         let Some(lighter) = lighter else { return Ok(body) };
         parts.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(lighter.len()));
         Ok(Bytes::from(lighter))
+    }
+
+    /// Reserves the memory of a parsed message from the share of its principal; `None` if it is small.
+    async fn reserved(
+        &self,
+        bytes: u64,
+        client: Option<&MountedClient>,
+    ) -> Result<Option<Arc<SharedMemory>>, Box<Response>> {
+        if bytes == 0 {
+            return Ok(None);
+        }
+        let share = client.map_or(&self.bodies, |client| &client.bodies);
+        share.reserve(bytes).await.map(|memory| Some(Arc::new(memory))).map_err(|none| {
+            let (status, words) = match none {
+                NoSharedMemory::Share => (
+                    StatusCode::TOO_MANY_REQUESTS,
+                    "too many messages are in memory; retry after some have completed",
+                ),
+                NoSharedMemory::Budget => (
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "overloaded: the host has no memory to read the message now; try again later",
+                ),
+            };
+            Box::new((status, words).into_response())
+        })
     }
 
     /// Returns the session of a request, for this principal if the server is mounted. An unknown id

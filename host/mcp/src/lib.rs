@@ -14,6 +14,7 @@ mod elicitation;
 mod form;
 mod guard;
 mod http;
+mod memory_share;
 mod mounted_client;
 mod notifications;
 mod owners;
@@ -37,6 +38,7 @@ pub use client::{
 };
 pub use connections::{ClientConnection, LimitedListener, RequestInProgress, connections_within};
 pub use http::{HTTP_PATH, METRICS_PATH, MountedServer, TokenOptions, new_token};
+pub use memory_share::{MemoryShare, NoSharedMemory, SharedMemory};
 pub use mounted_client::{ClientAccess, MountedClient};
 pub use notifications::MAX_TOKEN_BYTES;
 pub use reader::MAX_MESSAGE_BYTES;

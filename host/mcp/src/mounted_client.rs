@@ -1,5 +1,6 @@
 //! The client of a request, as the server that mounts the protocol has authenticated it.
 
+use super::memory_share::MemoryShare;
 use std::fmt;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
@@ -32,6 +33,8 @@ pub struct MountedClient {
     pub runs: Arc<Semaphore>,
     /// The places for streams of the principal. A subscription beyond them is refused.
     pub streams: Arc<Semaphore>,
+    /// The memory of the principal's parsed messages. A message beyond it is refused.
+    pub bodies: MemoryShare,
     /// The address of the page on which people answer questions.
     pub decide_url: Arc<str>,
 }

@@ -98,7 +98,7 @@ impl<R: Input> StdioTransport<R> {
 
     /// Returns the message of a line; `None` if it was answered already, or has no effect.
     fn take(&mut self, line: &[u8]) -> Option<ClientJsonRpcMessage> {
-        let WeighedMessage { message, arguments, memory } = match weigh(line, &self.budget) {
+        let WeighedMessage { message, arguments, parsed_bytes } = match weigh(line) {
             Ok(weighed) => weighed,
             // A form answer with such a number counts as unanswered.
             Err(TooHeavy::Number(why)) if !is_request(line) => return unanswered(line, &why),
@@ -106,6 +106,12 @@ impl<R: Input> StdioTransport<R> {
                 self.out.send(&ServerJsonRpcMessage::error(too_heavy(heavy), id_alone(line)));
                 return None;
             }
+        };
+        let Some(memory) = self.budget.try_reserve(parsed_bytes) else {
+            let words = "overloaded: the host has no memory to read the message now; try again later";
+            let error = ErrorData::new(ErrorCode(-32000), words, None);
+            self.out.send(&ServerJsonRpcMessage::error(error, id_alone(line)));
+            return None;
         };
         let mut message = match serde_json::from_slice::<ClientJsonRpcMessage>(&message) {
             Ok(message) => message,
@@ -138,9 +144,7 @@ impl<R: Input> StdioTransport<R> {
             }
             let extensions = request.request.extensions_mut();
             extensions.insert(slot);
-            if let Some(memory) = memory {
-                extensions.insert(memory);
-            }
+            extensions.insert(Arc::new(memory));
             if let Some(arguments) = arguments {
                 extensions.insert(arguments);
             }
@@ -225,10 +229,6 @@ fn too_heavy(heavy: TooHeavy) -> ErrorData {
     match heavy {
         TooHeavy::Values(why) => ErrorData::invalid_request(format!("the message was not read: {why}"), None),
         TooHeavy::Number(why) => ErrorData::invalid_params(why, None),
-        TooHeavy::Budget => {
-            let words = "overloaded: the host has no memory to read the message now; try again later";
-            ErrorData::new(ErrorCode(-32000), words, None)
-        }
     }
 }
 

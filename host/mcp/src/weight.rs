@@ -1,13 +1,11 @@
-//! The memory that a client's message takes once parsed: estimated, bounded and reserved before
-//! it is parsed.
+//! The memory that a client's message takes once parsed: estimated and bounded before it is parsed, for a
+//! transport that reserves it.
 
 use super::arguments::{RawArguments, raw_arguments};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
-use std::sync::Arc;
 use tollgate_agent::json::{self, NodesLeft};
-use tollgate_sandbox::{MemoryBudget, Reservation};
 
 /// A message up to this size is parsed without estimating its memory.
 const SMALL_BYTES: usize = 4 * 1024;
@@ -24,8 +22,9 @@ pub(super) struct WeighedMessage<'m> {
     pub(super) message: Cow<'m, [u8]>,
     /// The arguments of a `tools/call`, as they were written.
     pub(super) arguments: Option<RawArguments>,
-    /// The message's memory, held until the request is done.
-    pub(super) memory: Option<Arc<Reservation>>,
+    /// The memory that parsing takes, in bytes, to be held until the request is done; 0 if the message is
+    /// small.
+    pub(super) parsed_bytes: u64,
 }
 
 /// The reason why a message is not parsed.
@@ -33,19 +32,17 @@ pub(super) struct WeighedMessage<'m> {
 pub(super) enum TooHeavy {
     /// The message has too many values, regardless of the current load. Holds a description.
     Values(String),
-    /// The host's memory is in use by others.
-    Budget,
     /// A number outside of the arguments, such as one in a person's form, would lose precision.
     /// Holds a description.
     Number(String),
 }
 
-/// Estimates a message's memory and reserves it.
-pub(super) fn weigh<'m>(message: &'m [u8], budget: &MemoryBudget) -> Result<WeighedMessage<'m>, TooHeavy> {
+/// Estimates a message's memory.
+pub(super) fn weigh(message: &[u8]) -> Result<WeighedMessage<'_>, TooHeavy> {
     let arguments = raw_arguments(message);
     check_numbers(message, arguments.as_ref())?;
     if message.len() <= SMALL_BYTES {
-        return Ok(WeighedMessage { message: Cow::Borrowed(message), arguments, memory: None });
+        return Ok(WeighedMessage { message: Cow::Borrowed(message), arguments, parsed_bytes: 0 });
     }
     let message = match arguments.as_ref().and_then(|arguments| without(message, &arguments.0)) {
         Some(lighter) => Cow::Owned(lighter),
@@ -53,8 +50,7 @@ pub(super) fn weigh<'m>(message: &'m [u8], budget: &MemoryBudget) -> Result<Weig
     };
     let measure = json::measure(&message);
     NodesLeft::all().take(&measure).map_err(|why| TooHeavy::Values(why.to_string()))?;
-    let memory = budget.try_reserve(COPIES * measure.parsed_bytes).ok_or(TooHeavy::Budget)?;
-    Ok(WeighedMessage { message, arguments, memory: Some(Arc::new(memory)) })
+    Ok(WeighedMessage { message, arguments, parsed_bytes: COPIES * measure.parsed_bytes })
 }
 
 /// Arguments are checked in the same way when they are validated, and the caller receives that
@@ -106,40 +102,33 @@ mod tests {
 
     #[test]
     fn z3_large_arguments_are_taken_out_and_small_messages_are_left_alone() {
-        let budget = MemoryBudget::new(64 << 20);
         let large = format!(r#"{{"a":[{}0]}}"#, r#"{"":0},"#.repeat(200_000));
         let message = call(&large);
-        let weighed = weigh(message.as_bytes(), &budget).unwrap();
+        let weighed = weigh(message.as_bytes()).unwrap();
         assert_eq!(&*weighed.arguments.unwrap().0, large);
         assert_eq!(&*weighed.message, call("{}").as_bytes());
         let small = call(r#"{"a":1}"#);
-        let weighed = weigh(small.as_bytes(), &budget).unwrap();
-        assert_eq!((&*weighed.message, weighed.memory), (small.as_bytes(), None));
+        let weighed = weigh(small.as_bytes()).unwrap();
+        assert_eq!((&*weighed.message, weighed.parsed_bytes), (small.as_bytes(), 0));
     }
 
     #[test]
     fn l9_a_number_that_would_become_another_is_refused_wherever_it_stands() {
-        let budget = MemoryBudget::new(1 << 20);
         let entered =
             r#"{"jsonrpc":"2.0","id":1,"result":{"action":"accept","content":{"sum":9007199254740993.0}}}"#;
-        assert!(matches!(weigh(entered.as_bytes(), &budget), Err(TooHeavy::Number(_))));
+        assert!(matches!(weigh(entered.as_bytes()), Err(TooHeavy::Number(_))));
         let called = call(r#"{"sum":9007199254740993.0}"#);
-        assert!(weigh(called.as_bytes(), &budget).is_ok(), "the call is answered for it");
+        assert!(weigh(called.as_bytes()).is_ok(), "the call is answered for it");
     }
 
     #[test]
-    fn z3_a_message_of_too_many_values_is_not_read_and_one_without_room_neither() {
+    fn z3_a_message_of_too_many_values_is_not_read_and_others_are_measured() {
         let message =
             |values: usize| format!(r#"{{"jsonrpc":"2.0","id":1,"params":[{}0]}}"#, "0,".repeat(values));
-        let budget = MemoryBudget::new(16 << 20);
-        let refused = weigh(message(500_000).as_bytes(), &budget).unwrap_err();
+        let refused = weigh(message(500_000).as_bytes()).unwrap_err();
         assert!(matches!(refused, TooHeavy::Values(why) if why.contains("500000")));
-        assert_eq!(weigh(message(100_000).as_bytes(), &budget).unwrap_err(), TooHeavy::Budget);
-        assert_eq!(budget.reserved_bytes(), 0);
-        let small = message(10_000);
-        let held = weigh(small.as_bytes(), &budget).unwrap();
-        assert!(budget.reserved_bytes() > 4 << 20);
-        drop(held);
-        assert_eq!(budget.reserved_bytes(), 0);
+        assert!(weigh(message(100_000).as_bytes()).unwrap().parsed_bytes > 16 << 20);
+        let bytes = weigh(message(10_000).as_bytes()).unwrap().parsed_bytes;
+        assert!(bytes > 1 << 20 && bytes < 16 << 20, "{bytes} bytes");
     }
 }

@@ -1,6 +1,6 @@
 //! Bodies of requests, which are bounded in size, depth and time.
 
-use crate::load::{ClientShare, MessageMemory};
+use crate::load::ClientShare;
 use crate::problem::Problem;
 use axum::body::{Body, Bytes, HttpBody as _};
 use axum::extract::{FromRequestParts, Request};
@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use futures::StreamExt as _;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use std::time::Duration;
-use tollgate_mcp::RequestPermit;
+use tollgate_mcp::{HTTP_PATH, RequestPermit, SharedMemory};
 
 /// The maximum length of a body, in bytes.
 pub const MAX_BODY_BYTES: usize = 4 << 20;
@@ -97,13 +97,17 @@ pub(crate) async fn read_short(request: Request, max_bytes: usize) -> Result<Byt
 pub(crate) async fn read_whole(
     request: Request,
     share: &ClientShare,
-) -> Result<(Request, Option<MessageMemory>), Problem> {
+) -> Result<(Request, Option<SharedMemory>), Problem> {
     let (mut parts, body) = request.into_parts();
     if body.is_end_stream() {
         return Ok((Request::from_parts(parts, body), None));
     }
     let (bytes, claimed) = read_body(&parts.headers, body, Some(share.clone()), MAX_BODY_BYTES).await?;
-    let memory = share.weigh(&bytes).await?;
+    // The Model Context Protocol weighs its messages itself, because it parses them in another way.
+    let memory = match parts.uri.path() {
+        HTTP_PATH => None,
+        _ => share.weigh(&bytes).await?,
+    };
     // Afterwards the parsed request is in the memory of its run.
     drop(claimed);
     parts.extensions.insert(ArrivedBody(bytes.clone()));

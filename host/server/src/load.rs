@@ -14,9 +14,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
-use tollgate::tools::{MemoryBudget, Reservation};
+use tollgate::tools::MemoryBudget;
 use tollgate_agent::json::{self, NodesLeft};
-use tollgate_mcp::{RequestLimiter, RequestPermit};
+use tollgate_mcp::{MemoryShare, NoSharedMemory, RequestLimiter, RequestPermit, SharedMemory};
 
 /// The maximum number of agent runs that one principal has in progress.
 const MAX_RUNS: usize = 128;
@@ -27,10 +27,8 @@ const SMALL_BYTES: usize = 4 * 1024;
 const SMALL_ANSWER_BYTES: u64 = 64 * 1024;
 /// The number of requests that hold a whole record or thread in memory at a time; others wait.
 const WHOLE_RECORDS: usize = 4;
-/// The unit in which the bodies and the answers of one principal are counted, in bytes.
-const UNIT_BYTES: u64 = 4 * 1024;
-/// How long a request waits for a connection place of its principal, and for memory for its body:
-/// a client that has read an answer may send the next request before the server has noticed.
+/// How long a request waits for a connection place of its principal: a client that has read an answer may
+/// send the next request before the server has noticed.
 const PLACE_WAIT: Duration = Duration::from_millis(500);
 /// The number of principals from which unused entries are removed.
 const MANY: usize = 256;
@@ -66,10 +64,10 @@ struct ClientLimits {
     runs: Arc<Semaphore>,
     streams: Arc<Semaphore>,
     connections: Arc<Semaphore>,
-    /// Units of the memory of bodies.
-    bodies: Arc<Semaphore>,
-    /// Units of answers that are not written yet.
-    answers: Arc<Semaphore>,
+    /// The memory of bodies.
+    bodies: MemoryShare,
+    /// The memory of answers that are not written yet.
+    answers: MemoryShare,
 }
 
 impl ClientLimits {
@@ -77,16 +75,11 @@ impl ClientLimits {
     fn is_in_use(self: &Arc<Self>) -> bool {
         // A place keeps its semaphore.
         let Self { requests: _, calls, runs, streams, connections, bodies, answers } = &**self;
-        let places = [calls, runs, streams, connections, bodies, answers];
-        Arc::strong_count(self) > 1 || places.into_iter().any(|places| Arc::strong_count(places) > 1)
+        let places = [calls, runs, streams, connections];
+        Arc::strong_count(self) > 1
+            || places.into_iter().any(|places| Arc::strong_count(places) > 1)
+            || [bodies, answers].into_iter().any(MemoryShare::is_in_use)
     }
-}
-
-/// The memory of a body, or of an answer that is not written yet.
-#[derive(Debug)]
-pub(crate) struct MessageMemory {
-    _reserved: Reservation,
-    _of_principal: OwnedSemaphorePermit,
 }
 
 /// The part of a principal's limits that one request takes.
@@ -94,7 +87,6 @@ pub(crate) struct MessageMemory {
 pub(crate) struct ClientShare {
     limits: Arc<ClientLimits>,
     all: Arc<RequestLimiter>,
-    budget: MemoryBudget,
     ended: CancellationToken,
 }
 
@@ -125,15 +117,15 @@ impl Load {
 
     /// Returns the limits of a principal that uses nothing.
     fn of_one(&self) -> Arc<ClientLimits> {
-        let quarter = quarter(&self.budget);
+        let share = || MemoryShare::of_one(self.budget.clone());
         Arc::new(ClientLimits {
             requests: Arc::new(RequestLimiter::of_one()),
             calls: Arc::new(Semaphore::new(self.calls)),
             runs: Arc::new(Semaphore::new(MAX_RUNS)),
             streams: Arc::new(Semaphore::new(self.streams)),
             connections: Arc::new(Semaphore::new(self.connections)),
-            bodies: Arc::new(Semaphore::new(quarter)),
-            answers: Arc::new(Semaphore::new(quarter)),
+            bodies: share(),
+            answers: share(),
         })
     }
 
@@ -147,8 +139,7 @@ impl Load {
             }
             Arc::clone(clients.entry(name.to_owned()).or_insert_with(|| self.of_one()))
         };
-        let (all, budget) = (Arc::clone(&self.all), self.budget.clone());
-        ClientShare { limits, all, budget, ended: CancellationToken::new() }
+        ClientShare { limits, all: Arc::clone(&self.all), ended: CancellationToken::new() }
     }
 }
 
@@ -162,7 +153,7 @@ impl ClientShare {
     /// Reserves the memory of a body once it is parsed; `None` if it is small. Hold it until the
     /// request has been handled. The bodies of one principal take at most a quarter of the budget,
     /// except a single body that takes more; others wait for a moment.
-    pub(crate) async fn weigh(&self, body: &[u8]) -> Result<Option<MessageMemory>, Problem> {
+    pub(crate) async fn weigh(&self, body: &[u8]) -> Result<Option<SharedMemory>, Problem> {
         if body.len() <= SMALL_BYTES {
             return Ok(None);
         }
@@ -171,17 +162,20 @@ impl ClientShare {
             let detail = format!("the body has too many values: {why}; send less");
             Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", detail)
         })?;
-        let units = units(measure.parsed_bytes).min(quarter(&self.budget));
-        let units = u32::try_from(units).unwrap_or(u32::MAX);
-        let of_principal = Arc::clone(&self.limits.bodies).acquire_many_owned(units);
-        let Ok(Ok(of_principal)) = tokio::time::timeout(PLACE_WAIT, of_principal).await else {
-            return Err(Problem::too_many("bodies of this principal are in memory"));
-        };
-        let reserved = self.budget.try_reserve(measure.parsed_bytes).ok_or_else(|| {
-            let detail = "the host has no memory to read the body now; retry after other work has completed";
-            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", detail)
-        })?;
-        Ok(Some(MessageMemory { _reserved: reserved, _of_principal: of_principal }))
+        self.limits.bodies.reserve(measure.parsed_bytes).await.map(Some).map_err(|none| match none {
+            NoSharedMemory::Share => Problem::too_many("bodies of this principal are in memory"),
+            NoSharedMemory::Budget => {
+                let detail =
+                    "the host has no memory to read the body now; retry after other work has completed";
+                Problem::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", detail)
+            }
+        })
+    }
+
+    /// Returns the memory that the bodies of the principal may take, for a protocol that weighs its
+    /// messages itself.
+    pub(crate) fn bodies(&self) -> MemoryShare {
+        self.limits.bodies.clone()
     }
 
     /// Takes one of the principal's connection places, for as long as a request is in progress on
@@ -200,19 +194,21 @@ impl ClientShare {
     /// # Errors
     /// The answer to send instead: the host has no room for it, or the principal has too many
     /// unread answers.
-    pub(crate) fn weigh_answer(&self, response: &Response) -> Result<Option<MessageMemory>, Problem> {
+    pub(crate) fn weigh_answer(&self, response: &Response) -> Result<Option<SharedMemory>, Problem> {
         let Some(bytes) = response.body().size_hint().exact().filter(|bytes| *bytes > SMALL_ANSWER_BYTES)
         else {
             return Ok(None);
         };
-        let what = "answers of this principal are not read yet; a request that was not a GET was carried out";
-        let of_principal = take_units(&self.limits.answers, units(bytes), what)?;
-        let reserved = self.budget.try_reserve(bytes).ok_or_else(|| {
-            let detail = "the host has no memory to keep the answer until it is read; retry after other work has \
-                          completed. A request that was not a GET was carried out: read its run";
-            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", detail)
-        })?;
-        Ok(Some(MessageMemory { _reserved: reserved, _of_principal: of_principal }))
+        self.limits.answers.try_reserve(bytes).map(Some).map_err(|none| match none {
+            NoSharedMemory::Share => Problem::too_many(
+                "answers of this principal are not read yet; a request that was not a GET was carried out",
+            ),
+            NoSharedMemory::Budget => {
+                let detail = "the host has no memory to keep the answer until it is read; retry after other work \
+                              has completed. A request that was not a GET was carried out: read its run";
+                Problem::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", detail)
+            }
+        })
     }
 
     /// Returns the token that is cancelled once the credential of the request is no longer valid,
@@ -254,22 +250,6 @@ impl ClientShare {
 
 fn take(places: &Arc<Semaphore>, what: &str) -> Result<OwnedSemaphorePermit, Problem> {
     Arc::clone(places).try_acquire_owned().map_err(|_| Problem::too_many(what))
-}
-
-fn take_units(places: &Arc<Semaphore>, units: usize, what: &str) -> Result<OwnedSemaphorePermit, Problem> {
-    let units = u32::try_from(units).unwrap_or(u32::MAX);
-    Arc::clone(places).try_acquire_many_owned(units).map_err(|_| Problem::too_many(what))
-}
-
-/// Returns a quarter of the budget, in units of bodies and answers.
-fn quarter(budget: &MemoryBudget) -> usize {
-    units(budget.total_bytes() / 4)
-}
-
-/// Returns this many bytes in units of bodies and answers.
-fn units(bytes: u64) -> usize {
-    let units = usize::try_from(bytes.div_ceil(UNIT_BYTES)).unwrap_or(usize::MAX);
-    units.clamp(1, Semaphore::MAX_PERMITS)
 }
 
 /// Returns a response whose memory is reserved until it is written, or a problem in its place, and

@@ -64,6 +64,7 @@ async fn admit(
         calls: share.calls(),
         runs: share.runs(),
         streams: share.streams(),
+        bodies: share.bodies(),
         decide_url: Arc::from(decide_url(request.headers())),
     };
     request.extensions_mut().insert(client);
@@ -104,6 +105,7 @@ async fn problem_of(status: StatusCode, body: Body) -> Problem {
         StatusCode::REQUEST_TIMEOUT => "too_slow",
         StatusCode::PAYLOAD_TOO_LARGE => "too_large",
         StatusCode::UNSUPPORTED_MEDIA_TYPE => "unsupported_media_type",
+        StatusCode::TOO_MANY_REQUESTS => "too_many_requests",
         StatusCode::SERVICE_UNAVAILABLE => "overloaded",
         _ => "bad_request",
     };

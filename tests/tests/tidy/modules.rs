@@ -244,6 +244,7 @@ const ORDERS: &[Order] = &[
         sources: "host/mcp/src",
         modules: &[
             "arguments",
+            "memory_share",
             "mounted_client",
             "call_result",
             "reader",

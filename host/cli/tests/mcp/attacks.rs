@@ -126,6 +126,11 @@ fn z3_without_memory_for_its_arguments_a_call_is_overloaded() {
     raw.send_raw_call("large", "echo", &format!("{{\"a\":[{}0]}}", "0,".repeat(400_000)));
     let answer = raw.answer("large");
     assert_eq!(answer["result"]["structuredContent"]["error"]["code"], "overloaded", "{answer}");
+    // Outside of arguments, the message itself is not read.
+    let params = json!({"_meta": {"many": vec![0; 400_000]}});
+    raw.send(&json!({"jsonrpc": "2.0", "id": "many", "method": "tools/list", "params": params}));
+    let answer = raw.answer("many");
+    assert_eq!(answer["error"]["code"], -32000, "{answer}");
     still_answers(&mut raw);
 }
 

@@ -14,7 +14,10 @@ use tokio::task::JoinHandle;
 use tollgate::config::ServeConfig;
 use tollgate::models::{Delta, DeltaSink, ModelFault};
 use tollgate::store::Store;
-use tollgate::{Agent, FnTool, Gate, Host, Model, ProposedCall, SqliteStore, Ticket, Verdict, async_trait};
+use tollgate::tools::MemoryBudget;
+use tollgate::{
+    Agent, FnTool, Gate, Host, HostBuilder, Model, ProposedCall, SqliteStore, Ticket, Verdict, async_trait,
+};
 use tollgate_agent::descriptor::ExecutionPolicy;
 use tollgate_agent::message::{AssistantMessage, Message, ModelCall, ModelReply, ModelRequest};
 use tollgate_agent::outcome::ResumeMode;
@@ -174,6 +177,8 @@ pub struct Setup {
     pub fails_from: u64,
     /// Whether other hosts continue the runs of this server when it shuts down.
     pub hands_over: bool,
+    /// The memory of the host in bytes, unless the default counts.
+    pub memory_budget_bytes: Option<u64>,
 }
 
 impl TestServer {
@@ -199,12 +204,17 @@ impl TestServer {
             going_on,
             fails_from,
             hands_over,
+            memory_budget_bytes,
         } = setup;
         let mut store: Arc<dyn Store> = Arc::new(SqliteStore::open(data).unwrap());
         if fails_from > 0 {
             store = Watched::new(store, FailsFrom(AtomicU64::new(fails_from)));
         }
-        let host = host(store, &counted, &sleeping, &going_on);
+        let mut host = host(store, &counted, &sleeping, &going_on);
+        if let Some(bytes) = memory_budget_bytes {
+            host = host.memory_budget(MemoryBudget::new(bytes));
+        }
+        let host = host.build().unwrap();
         let server = Server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
         let address = server.address().unwrap();
         let access = AccessDatabase::open(data).unwrap();
@@ -283,7 +293,7 @@ fn host(
     counted: &Arc<AtomicUsize>,
     sleeping: &Arc<AtomicUsize>,
     going_on: &Arc<Notify>,
-) -> Host {
+) -> HostBuilder {
     let echo = || Echo(Arc::clone(going_on));
     let (counter, sleeping) = (Arc::clone(counted), Arc::clone(sleeping));
     let once = ExecutionPolicy { idempotent: false, ..ExecutionPolicy::default() };
@@ -318,6 +328,4 @@ fn host(
         .agent(Agent::new("default", echo()).with_instructions("Be kind.").with_tools(["*"]))
         .agent(Agent::new("other", echo()).with_tools(["*"]))
         .agent(busy())
-        .build()
-        .unwrap()
 }

@@ -1,6 +1,6 @@
 //! The Model Context Protocol at `/mcp`, with rmcp's own client and with requests written by hand.
 
-use crate::fixture::{Key, PATIENCE, Setup, TestServer};
+use crate::fixture::{Key, PATIENCE, Setup, TestServer, answer};
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
@@ -486,6 +486,28 @@ async fn l7_a_request_with_the_id_of_one_in_progress_is_refused() {
         assert!(answer.text().await.unwrap().contains("\"result\""));
     }
     drop((accepted, answers));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn z3_messages_of_one_principal_take_at_most_a_quarter_of_the_memory() {
+    let server = TestServer::with(Setup { memory_budget_bytes: Some(32 << 20), ..Setup::default() }).await;
+    let (ada, bob) = (server.key("ada", &[Use]), server.key("bob", &[Use]));
+    // Its parsed form takes 6 MiB for as long as the call sleeps.
+    let params = json!({"name": "sleep", "arguments": {}, "_meta": {"many": vec![0; 15_000]}});
+    let large = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).to_string();
+    let send = async |key: &Key| {
+        let session = begin(&server, key).await;
+        let request = to_mcp(&server, Method::POST, Some(&session)).bearer_auth(&key.secret);
+        request.body(large.clone()).send().await.unwrap()
+    };
+    let first = send(&ada).await;
+    assert_eq!(first.status(), StatusCode::OK);
+    assert!(server.state.host.memory_budget().reserved_bytes() > 4 << 20);
+    let (status, problem) = answer(send(&ada).await).await;
+    assert_eq!((status, &problem["code"]), (StatusCode::TOO_MANY_REQUESTS, &json!("too_many_requests")));
+    let other = send(&bob).await;
+    assert_eq!(other.status(), StatusCode::OK);
+    drop((first, other));
 }
 
 #[tokio::test(flavor = "multi_thread")]

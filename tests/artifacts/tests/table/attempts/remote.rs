@@ -149,6 +149,14 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         party: "MCP client",
+        does: "Sends messages of many values in many sessions, to take the memory of all principals.",
+        outcome: "They wait for half a second, then 429.",
+        limit: "a quarter of `memory_budget_bytes`, or one message",
+        file: "host/server/tests/native/mcp.rs",
+        test: "z3_messages_of_one_principal_take_at_most_a_quarter_of_the_memory",
+    },
+    Attempt {
+        party: "MCP client",
         does: "Calls tools with large answers over HTTP and reads none of them.",
         outcome: "The memory of each is reserved until it is written; its stream waits for memory, and breaks without it.",
         limit: "`memory_budget_bytes`",
