@@ -9,6 +9,7 @@ use crate::schema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use smol_str::SmolStr;
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -67,6 +68,12 @@ impl Arguments {
         self.written.value()
     }
 
+    /// Returns the parsed value without keeping it if it has to be parsed, for code that only shows it.
+    #[must_use]
+    pub fn to_value(&self) -> Cow<'_, Value> {
+        self.written.value_uncached()
+    }
+
     /// Returns the host's serialization.
     #[must_use]
     pub fn text(&self) -> &str {
@@ -94,9 +101,11 @@ impl Serialize for Arguments {
     }
 }
 
+/// Arguments of a record are kept as text: their value may take a hundred times the memory that is reserved
+/// for the record.
 impl<'de> Deserialize<'de> for Arguments {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Value::deserialize(deserializer).map(Self::from_value)
+        WrittenJson::deserialize(deserializer).map(|written| Self { written: Arc::new(written) })
     }
 }
 
@@ -133,7 +142,7 @@ impl Proposal {
                 ),
             ));
         }
-        let value = arguments.written.value_uncached();
+        let value = arguments.to_value();
         let violations = tool.arguments.violations(&value);
         if !violations.is_empty() {
             return Err(Fault::new(
@@ -235,6 +244,21 @@ mod tests {
             assert_eq!((read.value(), read.text()), (&value, r#"{"a":[1,"x"]}"#));
             assert_eq!(read, Arguments::from_value(value));
         }
+    }
+
+    #[test]
+    fn z3_recorded_arguments_are_not_parsed_and_showing_them_keeps_no_value() {
+        let text = format!(r#"{{"a":[{}0.5]}}"#, "0,".repeat(1_000));
+        let record = serde_json::to_string(&Arguments::read(&text).unwrap()).unwrap();
+        let value: Value = serde_json::from_str(&record).unwrap();
+        for read in [serde_json::from_str::<Arguments>(&record), serde_json::from_value(value)] {
+            let read = read.unwrap();
+            assert_eq!(read.text(), text);
+            assert_eq!(read.to_value()["a"][1_000], 0.5);
+            assert!(!read.written.is_read());
+            assert_eq!(read.value()["a"][0], 0);
+        }
+        assert!(serde_json::from_str::<Arguments>(r#"{"a":1,"a":2}"#).is_err());
     }
 
     #[test]

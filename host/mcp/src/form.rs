@@ -46,6 +46,10 @@ enum Shape {
 /// fit into a form. With `may_remember`, an answer to the permission rules may be remembered;
 /// otherwise it is yes or no.
 pub(super) fn form(suspended: &SuspendedCall, may_remember: bool) -> Option<ElicitRequestParams> {
+    // Arguments that are too long are not parsed, because their value takes many times their memory.
+    if suspended.asking_arguments().is_some_and(|arguments| arguments.text().len() > MAX_MESSAGE_BYTES) {
+        return None;
+    }
     let message = message(suspended);
     if message.len() > MAX_MESSAGE_BYTES {
         return None;

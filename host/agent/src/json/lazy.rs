@@ -2,7 +2,8 @@
 
 use super::measure::{JsonError, Measure, READER_DEPTH, bounded, nesting};
 use super::numbers::check_numbers;
-use super::reader::{parse_exact, read, rewritten};
+use super::reader::{parse_exact, read, rewritten, written_from};
+use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
@@ -252,6 +253,14 @@ impl WrittenJson {
     /// parsed from text, since one built otherwise may nest too deep to be parsed.
     pub(crate) fn forget(&mut self) {
         self.value.take();
+    }
+}
+
+/// Keeps the text, without building the value in between.
+impl<'de> Deserialize<'de> for WrittenJson {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = written_from(deserializer)?;
+        RawValue::from_string(text).map(Self::new).map_err(D::Error::custom)
     }
 }
 

@@ -102,6 +102,16 @@ pub(super) fn rewritten(sent: &str) -> Result<String, JsonError> {
     String::from_utf8(written).map_err(|e| JsonError(e.to_string()))
 }
 
+/// Returns what a reader reads as text, as this host writes it. Its value is not built.
+///
+/// # Errors
+/// The reader fails, or it reads a repeated or reserved key.
+pub(super) fn written_from<'de, D: Deserializer<'de>>(reader: D) -> Result<String, D::Error> {
+    let mut written = Vec::new();
+    Rewrite(&mut written).deserialize(reader)?;
+    String::from_utf8(written).map_err(D::Error::custom)
+}
+
 /// A visitor that builds a [`Value`] and refuses repeated keys.
 struct Strict;
 

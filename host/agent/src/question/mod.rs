@@ -9,6 +9,7 @@ mod suspended_call;
 pub use suspended_call::{AnswerSchema, ChildQuestion, SuspendedCall};
 
 use crate::outcome::Ticket;
+use crate::proposal::Arguments;
 use crate::text::{clean, escaped_json, shown};
 use serde_json::Value;
 
@@ -110,11 +111,8 @@ pub fn action(asked: &SuspendedCall) -> String {
 #[must_use]
 pub fn sections(asked: &SuspendedCall, columns: usize) -> Vec<Section> {
     let ticket = &asked.ticket;
-    let arguments = match &asked.child {
-        Some(child) => child.arguments.as_ref(),
-        None => asked.arguments.as_ref(),
-    };
-    let arguments = arguments.map(|arguments| arguments.value());
+    let arguments = asked.asking_arguments().map(Arguments::to_value);
+    let arguments = arguments.as_deref();
     // Permission rules ask about the arguments themselves.
     let about = Some(&ticket.parameters).filter(|about| Some(*about) != arguments);
     let mut sections = vec![Section { label: "message", text: marked(&ticket.message, columns) }];

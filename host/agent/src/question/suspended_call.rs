@@ -51,6 +51,16 @@ impl SuspendedCall {
         self.gate.as_ref().or_else(|| self.child.as_ref()?.gate.as_ref())
     }
 
+    /// Returns the arguments of the call that asks, in this run or in a run below it; `None` if they are not
+    /// acceptable JSON.
+    #[must_use]
+    pub fn asking_arguments(&self) -> Option<&Arguments> {
+        match &self.child {
+            Some(child) => child.arguments.as_ref(),
+            None => self.arguments.as_ref(),
+        }
+    }
+
     /// Returns the schema that an answer has to fit; `None` if any answer fits. The schema is
     /// compiled at most once per process.
     ///

@@ -1,6 +1,6 @@
 //! Tasks, derived from the records of their runs.
 
-use crate::agent_runs::{Calls, OwnRun};
+use crate::agent_runs::{Calls, OwnRun, sent_arguments};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tollgate_agent::run::{Event, RunStatus, StoredEvent};
@@ -138,7 +138,7 @@ impl TaskView {
                 "gate": asked.asking_gate(),
                 "action": asked.ticket.action,
                 "message": asked.ticket.message,
-                "arguments": arguments.as_ref().map(|arguments| arguments.value()),
+                "arguments": sent_arguments(arguments.as_ref()),
                 "parameters": asked.ticket.parameters,
                 "response_schema": asked.ticket.response_schema,
                 "decide_url": self.decide_url,

@@ -2,7 +2,7 @@
 
 use super::agent_encoder::{AgentEncoder, id_in};
 use super::state::SharedState;
-use crate::agent_runs::{Encode, FeedEnd, KnownCall, ReplyText};
+use crate::agent_runs::{Encode, FeedEnd, KnownCall, ReplyText, sent_arguments};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -324,7 +324,7 @@ impl AgUiEncoder {
                 "gate": asked.gate,
                 "action": asked.ticket.action,
                 "parameters": asked.ticket.parameters,
-                "arguments": call.arguments.as_ref().map(|arguments| arguments.value()),
+                "arguments": sent_arguments(call.arguments.as_ref()),
                 "decide_url": self.about.decide_url,
             }},
         });

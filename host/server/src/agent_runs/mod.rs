@@ -19,7 +19,7 @@ pub(crate) use answers::Answers;
 pub(crate) use approval::{Approval, approval, repeatable};
 pub(crate) use feed::{Encode, Feed, FeedEnd, FeedUntil, NOT_VALID, RECORD_LOST, encoded};
 pub(crate) use once::{IdempotentStart, mark_replay, start_once};
-pub(crate) use questions::{Calls, KnownCall};
+pub(crate) use questions::{Calls, KnownCall, sent_arguments};
 pub(crate) use reply::{Piece, ReplyText, Rest};
 
 use crate::access::Principal;

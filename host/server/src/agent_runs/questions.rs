@@ -1,10 +1,27 @@
 //! The calls of a run and their open questions, folded from its record.
 
+use serde_json::Value;
 use std::sync::Arc;
 use tollgate_agent::SmolStr;
+use tollgate_agent::json;
 use tollgate_agent::proposal::Arguments;
 use tollgate_agent::run::event::SuspendedCall;
 use tollgate_agent::run::{DecisionAnswer, Event};
+
+/// The maximum number of values in arguments that are sent as JSON.
+const MAX_SENT_VALUES: usize = 1_000;
+
+/// Returns the arguments of a call as clients receive them. Those of many values are sent as text: parsed, they
+/// would take up to a hundred times their memory.
+pub(crate) fn sent_arguments(arguments: Option<&Arguments>) -> Value {
+    match arguments {
+        None => Value::Null,
+        Some(arguments) if json::measure(arguments.text().as_bytes()).nodes <= MAX_SENT_VALUES => {
+            arguments.to_value().into_owned()
+        }
+        Some(arguments) => Value::from(arguments.text()),
+    }
+}
 
 /// A call of the current turn.
 #[derive(Debug, Clone)]
@@ -90,5 +107,20 @@ impl Calls {
     /// Returns the calls that wait for a person, each with its question.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = (&KnownCall, &Arc<SuspendedCall>)> {
         self.0.iter().filter_map(|call| Some((call, call.question.as_ref()?)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn z3_arguments_of_many_values_are_sent_as_text() {
+        let text = |values: usize| format!(r#"{{"a":[{}0]}}"#, "0,".repeat(values));
+        let sent = |text: &str| sent_arguments(Some(&Arguments::read(text).unwrap()));
+        assert_eq!(sent(&text(100))["a"][100], 0);
+        assert_eq!(sent(&text(MAX_SENT_VALUES)), Value::from(text(MAX_SENT_VALUES)));
+        assert_eq!(sent_arguments(None), Value::Null);
     }
 }

@@ -1,6 +1,8 @@
 //! The UI message stream of the AI SDK, from the updates of a run.
 
-use crate::agent_runs::{Calls, Encode, FeedEnd, KnownCall, Piece, ReplyText, Rest, approval};
+use crate::agent_runs::{
+    Calls, Encode, FeedEnd, KnownCall, Piece, ReplyText, Rest, approval, sent_arguments,
+};
 use serde_json::{Value, json};
 use tollgate::tools::Report;
 use tollgate::{LiveContent, RunUpdate};
@@ -110,12 +112,11 @@ impl AiSdkEncoder {
         match &stored.event {
             Event::ModelReplied { reply, .. } => self.replied(reply, out),
             Event::CallProposed(proposed) => {
-                let input = proposed.arguments.as_ref().map_or(Value::Null, |args| args.value().clone());
                 out.push(json!({
                     "type": "tool-input-available",
                     "toolCallId": proposed.call_id,
                     "toolName": proposed.tool_name,
-                    "input": input,
+                    "input": sent_arguments(proposed.arguments.as_ref()),
                     "dynamic": true,
                     "providerExecuted": true,
                 }));

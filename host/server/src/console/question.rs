@@ -11,6 +11,7 @@ use crate::Scope;
 use maud::{Markup, html};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
+use std::borrow::Cow;
 use std::sync::Arc;
 use tollgate::store::RunSummary;
 use tollgate_agent::gate::permissions::asks_to_permit;
@@ -103,12 +104,8 @@ impl<'a> Card<'a> {
         self.asked.child.as_ref().map_or(self.asked.tool_name.as_str(), |child| child.tool_name.as_str())
     }
 
-    fn arguments(&self) -> Option<&Value> {
-        let arguments: Option<&Arguments> = match &self.asked.child {
-            Some(child) => child.arguments.as_ref(),
-            None => self.asked.arguments.as_ref(),
-        };
-        arguments.map(Arguments::value)
+    fn arguments(&self) -> Option<Cow<'_, Value>> {
+        self.asked.asking_arguments().map(Arguments::to_value)
     }
 
     /// Renders the facts that the host itself stamped on the call.
@@ -133,7 +130,7 @@ impl<'a> Card<'a> {
                     }
                 }
                 h4 { "Arguments" }
-                @match self.arguments() { Some(arguments) => (value_list(arguments)), None => p.muted { "none" } }
+                @match self.arguments() { Some(arguments) => (value_list(&arguments)), None => p.muted { "none" } }
             }
         }
     }
@@ -141,8 +138,9 @@ impl<'a> Card<'a> {
     /// Renders the words of the tool or gate, marked as such.
     fn words(&self) -> Markup {
         let ticket = &self.asked.ticket;
+        let arguments = self.arguments();
         let about =
-            Some(&ticket.parameters).filter(|about| !about.is_null() && Some(*about) != self.arguments());
+            Some(&ticket.parameters).filter(|about| !about.is_null() && Some(*about) != arguments.as_deref());
         html! {
             figure.words {
                 figcaption { (speaker(self.asked)) " asks" }
@@ -376,19 +374,17 @@ pub(super) fn value_list(value: &Value) -> Markup {
     }
 }
 
-/// Returns the size of a question's texts in bytes.
+/// Returns the size of a question's texts in bytes. Arguments that are too long to be shown are not parsed,
+/// because their value takes many times their memory.
 pub(super) fn size(asked: &SuspendedCall) -> usize {
     let ticket = &asked.ticket;
-    let arguments = match &asked.child {
-        Some(child) => child.arguments.as_ref(),
-        None => asked.arguments.as_ref(),
-    };
     let json = |value: &Value| if value.is_null() { 0 } else { text::json(value).len() };
     let schema = ticket.response_schema.as_ref().map_or(0, json);
-    ticket.message.len()
-        + json(&ticket.parameters)
-        + arguments.map_or(0, |arguments| json(arguments.value()))
-        + schema
+    let arguments = asked.asking_arguments().map_or(0, |arguments| match arguments.text().len() {
+        bytes if bytes > MAX_SHOWN_BYTES => bytes,
+        _ => json(&arguments.to_value()),
+    });
+    ticket.message.len() + json(&ticket.parameters) + arguments + schema
 }
 
 /// Returns the id of a question's element: letters and digits, whatever the ids contain.

@@ -17,12 +17,14 @@ use crate::Scope;
 use crate::operations::VisibleRun;
 use axum::extract::{Path, Query};
 use maud::{Markup, PreEscaped, html};
+use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;
 use tollgate::store::RunSummary;
 use tollgate::tools::Reservation;
 use tollgate_agent::run::{Run, StoredEvent};
+use tollgate_agent::text::escaped_json;
 
 /// The maximum number of bytes of rows on one page.
 const MAX_ROWS_BYTES: usize = 42 * 1024;
@@ -316,13 +318,13 @@ fn events_view(opened: &OpenedRun, path: &str, from: &str) -> Markup {
 }
 
 fn event_row(event: &StoredEvent, path: &str, began_ms: u64) -> Markup {
-    let (kind, value) = run_parts::event_parts(event);
+    let (kind, content) = run_parts::event_parts(event);
     html! {
         tr {
             td.num { a href={ (path) "/events/" (event.number) } { (event.number) } }
             td.num { (text::span(event.at_ms.saturating_sub(began_ms))) }
             td { code { (text::line(&kind, 40)) } }
-            td.json { code { (text::short_json(&value, MAX_EVENT_BYTES)) } }
+            td.json { code { (text::line(&escaped_json(content), MAX_EVENT_BYTES)) } }
         }
     }
 }
@@ -335,9 +337,12 @@ pub(super) async fn event(
     let opened = OpenedRun::open(&viewer, &run_id).await?;
     let event = opened.events.iter().find(|event| event.number == number).ok_or(Failure::missing("event"))?;
     let nav = Nav::of(&viewer, Section::Runs).await?;
-    let (kind, value) = run_parts::event_parts(event);
+    let (kind, content) = run_parts::event_parts(event);
     let path = format!("/console/runs/{}", layout::segment(&run_id));
-    let (shown, is_whole) = run_parts::within(text::json(&value), MAX_ROWS_BYTES);
+    let value: Option<Value> =
+        if content.len() <= MAX_ROWS_BYTES { serde_json::from_str(&content).ok() } else { None };
+    let content = value.map_or_else(|| escaped_json(content), |value| text::json(&value));
+    let (shown, is_whole) = run_parts::within(content, MAX_ROWS_BYTES);
     let heading = html! {
         p.crumbs { a href="/console/runs" { "Runs" } " / " a href=(text::href(&path, &[("view", "events")])) { "Run " code { (text::short_id(&run_id)) } } }
         h1 { "Event " (number) ": " code { (text::line(&kind, 40)) } }

@@ -7,9 +7,9 @@ use super::timeline::{CallRow, Kind, Row, Scale, Segment, Turn, WIDTH};
 use super::viewer::Viewer;
 use maud::{Markup, html};
 use serde_json::Value;
+use std::borrow::Cow;
 use tollgate_agent::child::ChildStatus;
 use tollgate_agent::gate::Verdict;
-use tollgate_agent::json::LazyJson;
 use tollgate_agent::run::{CallEnd, RunStatus, StoredEvent};
 use tollgate_agent::state::KeyUpdate;
 
@@ -142,7 +142,7 @@ fn outcome_line(call: &CallRow) -> Markup {
 fn details(call: &CallRow, run_id: &str) -> Markup {
     html! {
         div.details {
-            @if let Some(arguments) = &call.arguments { h3 { "Arguments" } (shown_value(arguments.value(), run_id)) }
+            @if let Some(arguments) = &call.arguments { h3 { "Arguments" } (shown_json(arguments.text(), || arguments.to_value(), run_id)) }
             @if let Some(end) = &call.end { (result(end, run_id)) }
             @if !call.verdicts.is_empty() {
                 h3 { "Gates" }
@@ -182,7 +182,7 @@ fn result(end: &CallEnd, run_id: &str) -> Markup {
             CallEnd::Result(result) => {
                 h3 { "Result" }
                 @if let Some(message) = &result.message { p.text { (text::lines(message, MAX_DETAIL_BYTES)) } }
-                @if !result.data.is_null() { (shown_data(&result.data, run_id)) }
+                @if !result.data.is_null() { (shown_json(&result.data.text(), || Cow::Borrowed(&*result.data), run_id)) }
             },
             CallEnd::Fault(fault) => {
                 h3 { "Fault " (layout::code(fault.code.as_str())) }
@@ -193,12 +193,11 @@ fn result(end: &CallEnd, run_id: &str) -> Markup {
     }
 }
 
-/// Renders the data of a result. Data that is too long to be shown is not parsed, which takes many
-/// times its memory.
-fn shown_data(data: &LazyJson, run_id: &str) -> Markup {
-    let text = data.text();
+/// Renders JSON. A text that is too long to be shown is not parsed, because its value takes many times its
+/// memory.
+fn shown_json<'v>(text: &str, value: impl FnOnce() -> Cow<'v, Value>, run_id: &str) -> Markup {
     match text.len() <= MAX_DETAIL_BYTES {
-        true => shown_value(data, run_id),
+        true => shown_value(&value(), run_id),
         false => cut_value(&text[..text.floor_char_boundary(MAX_DETAIL_BYTES)], run_id),
     }
 }
@@ -300,17 +299,14 @@ pub(super) fn meter(label: &str, used: u64, limit: Option<u64>, shown: fn(u64) -
     }
 }
 
-/// Returns an event's type, and its content without what every event has.
-pub(super) fn event_parts(event: &StoredEvent) -> (String, Value) {
-    let mut value = serde_json::to_value(event).unwrap_or_default();
-    let mut kind = String::new();
-    if let Some(members) = value.as_object_mut() {
-        for member in ["run_id", "number", "at_ms"] {
-            members.remove(member);
-        }
-        kind = members.remove("type").and_then(|kind| kind.as_str().map(str::to_owned)).unwrap_or_default();
-    }
-    (kind, value)
+/// Returns an event's type, and its content as JSON on one line. The content is not parsed, because its value
+/// may take many times the memory of the record.
+pub(super) fn event_parts(event: &StoredEvent) -> (String, String) {
+    let text = serde_json::to_string(&event.event).unwrap_or_default();
+    // The type comes first.
+    let parts = text.strip_prefix(r#"{"type":""#).and_then(|text| text.split_once('"'));
+    let Some((kind, members)) = parts else { return (String::new(), text) };
+    (kind.to_owned(), format!("{{{}", members.strip_prefix(',').unwrap_or(members)))
 }
 
 /// Renders the update of one key.
@@ -328,6 +324,23 @@ pub(super) fn update_row(event: &StoredEvent, revision: u64, update: &KeyUpdate,
                     _ => span.muted { "not visible" },
                 }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tollgate_agent::run::Event;
+
+    #[test]
+    fn an_event_is_its_type_and_the_rest_of_its_text() {
+        for (event, kind, content) in [
+            (Event::StepStarted { step: 7 }, "step_started", r#"{"step":7}"#),
+            (Event::RunWaiting, "run_waiting", "{}"),
+        ] {
+            let stored = StoredEvent { run_id: "r".into(), number: 1, at_ms: 0, event };
+            assert_eq!(event_parts(&stored), (kind.to_owned(), content.to_owned()));
         }
     }
 }

@@ -365,6 +365,22 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         party: "model server",
+        does: "Sends arguments of many values in many calls, which take far more memory once the record is read.",
+        outcome: "A record keeps their text; showing them keeps no value.",
+        limit: "rule",
+        file: "host/agent/src/proposal.rs",
+        test: "z3_recorded_arguments_are_not_parsed_and_showing_them_keeps_no_value",
+    },
+    Attempt {
+        party: "model server",
+        does: "Sends arguments of many values in calls that wait for a person, which each client asks for as JSON.",
+        outcome: "Clients get them as text.",
+        limit: "1,000 values of one call",
+        file: "host/server/src/agent_runs/questions.rs",
+        test: "z3_arguments_of_many_values_are_sent_as_text",
+    },
+    Attempt {
+        party: "model server",
         does: "Redirects a request, so that its key is sent elsewhere.",
         outcome: "The redirect is not followed.",
         limit: "rule",
