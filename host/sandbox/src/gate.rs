@@ -115,10 +115,14 @@ impl GateComponent {
         let text = settings.to_string();
         let checked = self
             .linked
-            .ask(limits, text.len() as u64, async |store, gate| {
-                let gate = gate.instantiate_async(&mut *store).await?;
-                gate.tollgate_tool_gate().call_check_settings(store, &text).await
-            })
+            .ask(
+                limits,
+                || text.len() as u64,
+                async |store, gate| {
+                    let gate = gate.instantiate_async(&mut *store).await?;
+                    gate.tollgate_tool_gate().call_check_settings(store, &text).await
+                },
+            )
             .await;
         let (name, id) = (&self.linked.name, &self.descriptor.id);
         match checked {
@@ -153,12 +157,11 @@ impl GateComponent {
     ) -> Result<(Verdict, Option<Arc<Reservation>>), Fault> {
         let id = &self.descriptor.id;
         let most_bytes = self.limits.of_call().crossing_bytes;
-        let bytes = v0_1_0::shown_bytes(call, &self.access, &self.settings, most_bytes);
         let answer = self
             .linked
             .ask_and_read(
                 self.limits,
-                bytes,
+                || v0_1_0::shown_bytes(call, &self.access, &self.settings, most_bytes),
                 async |store, gate| {
                     let shown = GateCallView::of(call, &self.access, &self.settings);
                     let (entries, delegates) = (shown.entries(), shown.delegates());
@@ -199,10 +202,14 @@ impl LinkedGate {
     pub(crate) async fn describe(self) -> Result<GateComponent, Refusal> {
         let limits = GateLimits::default();
         let described = self
-            .ask(limits, 0, async |store, gate| {
-                let gate = gate.instantiate_async(&mut *store).await?;
-                gate.tollgate_tool_gate().call_describe(store).await
-            })
+            .ask(
+                limits,
+                || 0,
+                async |store, gate| {
+                    let gate = gate.instantiate_async(&mut *store).await?;
+                    gate.tollgate_tool_gate().call_describe(store).await
+                },
+            )
             .await;
         let name = &self.name;
         let unchecked = described.map_err(|ending| {
@@ -222,11 +229,11 @@ impl LinkedGate {
     }
 
     /// Runs one of its functions, whose arguments have this many bytes. They are charged before `work`
-    /// writes them.
+    /// writes them. The time in which they are measured and written counts as the gate's.
     async fn ask<T>(
         &self,
         limits: GateLimits,
-        bytes: u64,
+        bytes: impl FnOnce() -> u64,
         work: impl AsyncFnOnce(&mut Store<Instance>, &GatePre<Instance>) -> wasmtime::Result<T>,
     ) -> Result<T, Termination> {
         self.ask_and_read(limits, bytes, work, async |answer, _| Ok(answer)).await
@@ -236,11 +243,12 @@ impl LinkedGate {
     async fn ask_and_read<T, R>(
         &self,
         limits: GateLimits,
-        bytes: u64,
+        bytes: impl FnOnce() -> u64,
         work: impl AsyncFnOnce(&mut Store<Instance>, &GatePre<Instance>) -> wasmtime::Result<T>,
         read: impl AsyncFnOnce(T, &Arc<Slot>) -> wasmtime::Result<R>,
     ) -> Result<R, Termination> {
         let work = async |store: &mut Store<Instance>, slot: &Arc<Slot>| {
+            let bytes = bytes();
             store.data().enter(bytes)?;
             store.data_mut().meter.charging(Arc::clone(slot));
             let _held = slot.charge_while(bytes).map_err(Stop::from)?;

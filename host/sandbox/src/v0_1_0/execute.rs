@@ -32,7 +32,8 @@ impl Tool {
         Ok(Self { linked, execute })
     }
 
-    /// Calls `execute` in a fresh instance.
+    /// Calls `execute` in a fresh instance. The time in which the host measures and writes the state that the tool
+    /// is shown, at most 64 KiB for each key, counts towards the deadline of the attempt.
     pub(crate) async fn execute(
         &self,
         store: &mut Store<Instance>,
