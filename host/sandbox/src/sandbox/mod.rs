@@ -149,7 +149,8 @@ impl Sandbox {
                     let docs = Docs::of(&checked.bytes);
                     drop((checked, room));
                     let compiled = inner.load(&origin.name, &artifact)?;
-                    Ok((Component::link(inner, origin, compiled)?, docs, artifact))
+                    let linked = Component::link(Arc::clone(&inner), origin.clone(), compiled);
+                    Ok((linked.map_err(|refusal| inner.refuse(&origin, refusal))?, docs, artifact))
                 })
                 .await?;
                 self.describe(linked, docs, artifact).await
@@ -244,7 +245,8 @@ impl Shared {
             return Err(Refusal::new(format!("{} {why}", origin.name)));
         }
         let Some((compiled, artifact)) = self.kept_code(&origin.name, fingerprint)? else {
-            let checked = load::check(&origin.name, bytes)?;
+            let checked = load::check(&origin.name, bytes);
+            let checked = checked.map_err(|refusal| self.refuse(&origin, refusal))?;
             return Ok(PartialLoad::New(origin, Arc::new(checked), room));
         };
         let words = self.kept_words(&origin.name, fingerprint)?;
@@ -284,6 +286,32 @@ fn open_cache(
                 dir.display()
             ));
             None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn z4_a_refused_component_is_not_checked_or_compiled_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache_dir = Some(folder.path().join("cache"));
+        let sandbox = Sandbox::new(SandboxConfig { cache_dir, ..SandboxConfig::default() }).unwrap();
+        let refused = async |name: &str, bytes: &[u8]| {
+            sandbox.load_bytes(name, bytes.to_vec()).await.err().unwrap().to_string()
+        };
+        let module = wat::parse_str("(component (core module (func)))").unwrap();
+        let damaged = &module[..module.len() - 3];
+        let importing = wat::parse_str(r#"(component (import "a:b/c@1.0.0" (instance)))"#).unwrap();
+        for (bytes, words) in [(damaged, "damaged or cut off"), (&importing[..], "imports a:b/c")] {
+            let why = refused("first.wasm", bytes).await;
+            assert!(why.contains(words), "{why}");
+            let kept = sandbox.inner.cache.as_ref().unwrap().refusal(&Fingerprint::of(bytes)).unwrap();
+            assert_eq!(why, format!("first.wasm {kept}"));
+            assert_eq!(refused("second.wasm", bytes).await, format!("second.wasm {kept}"));
         }
     }
 }

@@ -112,10 +112,19 @@ impl Shared {
         self.note_unkept(kept.and_then(Result::err));
     }
 
-    /// Caches why the description of a component is refused, so that the next start need not ask.
+    /// Caches why a component or its description is refused, so that the next start need not ask.
     pub(crate) fn keep_refusal(&self, of: &Fingerprint, why: &str) {
         let kept = self.cache.as_ref().map(|cache| cache.keep_refusal(of, why));
         self.note_unkept(kept.and_then(Result::err));
+    }
+
+    /// Returns a refusal that follows from a component's bytes alone, whose reason is cached, so that the next
+    /// start neither checks nor compiles it.
+    pub(crate) fn refuse(&self, origin: &Origin, refusal: Refusal) -> Refusal {
+        if let Some(why) = refusal.to_string().strip_prefix(&origin.name) {
+            self.keep_refusal(&origin.identity.fingerprint, why.trim_start());
+        }
+        refusal
     }
 
     fn note_unkept(&self, why: Option<std::io::Error>) {

@@ -1,5 +1,5 @@
-//! Records components that failed to compile, or whose description is refused, so that not every
-//! command retries them. A record has the reason only.
+//! Records components that failed to compile, or that are refused for their bytes or their description, so
+//! that not every command retries them. A record has the reason only.
 
 use super::{Cache, seconds};
 use crate::error::{CompileFailure, FailureLifetime};
@@ -15,8 +15,8 @@ const FAILURE: &str = ".failed";
 const MAX_FAILURE_BYTES: u64 = 16 << 10;
 /// The maximum number of records; the oldest are removed first.
 const MAX_FAILURES: usize = 1_000;
-/// The terms of a refused description: the limits of this version of the host.
-const OF_DESCRIPTION: &str = concat!("description, tollgate ", env!("CARGO_PKG_VERSION"));
+/// The terms of a refusal: the limits of this version of the host.
+const OF_REFUSAL: &str = concat!("refusal, tollgate ", env!("CARGO_PKG_VERSION"));
 /// The longest reason that is recorded, in bytes.
 const MAX_REASON_BYTES: usize = 4 << 10;
 /// The lifetime of a failure that may be temporary.
@@ -59,15 +59,15 @@ impl Cache {
         self.write_failure(of, &Failure { terms: terms.to_owned(), why: failure.why.clone(), until_s })
     }
 
-    /// Returns why the description of the component of these bytes is refused, if it is.
+    /// Returns why the component of these bytes, or its description, is refused, if it is.
     pub(crate) fn refusal(&self, of: &Fingerprint) -> Option<String> {
-        self.failure(of, OF_DESCRIPTION)
+        self.failure(of, OF_REFUSAL)
     }
 
-    /// Records why the description of the component of these bytes is refused.
+    /// Records why the component of these bytes, or its description, is refused.
     pub(crate) fn keep_refusal(&self, of: &Fingerprint, why: &str) -> io::Result<()> {
         let why = clean(why, MAX_REASON_BYTES);
-        self.write_failure(of, &Failure { terms: OF_DESCRIPTION.to_owned(), why, until_s: None })
+        self.write_failure(of, &Failure { terms: OF_REFUSAL.to_owned(), why, until_s: None })
     }
 
     fn write_failure(&self, of: &Fingerprint, failure: &Failure) -> io::Result<()> {

@@ -69,6 +69,14 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         party: "tools directory",
+        does: "Has large files that the host refuses after it has checked or compiled them, so that each start takes long.",
+        outcome: "The reason is kept by the digest of the file, which is not checked or compiled again.",
+        limit: "1,000 reasons",
+        file: "host/sandbox/src/sandbox/mod.rs",
+        test: "z4_a_refused_component_is_not_checked_or_compiled_again",
+    },
+    Attempt {
+        party: "tools directory",
         does: "Gets and loses a thousand components with long descriptions, so that the host remembers them all.",
         outcome: "Of a removed component only its needs are remembered; the oldest without grants is forgotten.",
         limit: "1,000 components",
