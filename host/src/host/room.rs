@@ -12,6 +12,7 @@ impl Host {
         let owner = toolbox.catalog().tool(&request.tool_name).map(|tool| tool.owner.id.as_str());
         let why = self.inner.services.store.admit(request.stored_thread(), owner).await.err()?;
         let thread_id = request.thread_id.as_deref().map_or_else(|| Arc::clone(run_id), Arc::from);
-        Some(RunEnd::refused(Arc::clone(run_id), thread_id, &request.tool_name, overloaded(&why)))
+        let fault = overloaded(&why, toolbox.catalog().limit_places());
+        Some(RunEnd::refused(Arc::clone(run_id), thread_id, &request.tool_name, fault))
     }
 }

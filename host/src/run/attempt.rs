@@ -8,7 +8,7 @@ use super::hooks::HookContext;
 use super::reports::CallReports;
 use super::spans;
 use crate::models::{Delta, Model, ReplyMemory};
-use crate::store::{Store, StoreError, StoreErrorKind};
+use crate::store::{Remedy, Store, StoreError, StoreErrorKind};
 use crate::stream::{LiveContent, Publisher};
 use crate::tools::{Attempt, AttemptRequest, CallContext, Runner, Toolbox};
 use futures::FutureExt;
@@ -232,7 +232,8 @@ impl AttemptTask {
             return Ok(());
         }
         let (thread_id, owner) = (&self.spec.identity.thread_id, &self.execution.permit.tool().owner.id);
-        self.store.admit(Some(thread_id), Some(owner)).await.map_err(|why| overloaded(&why))
+        let places = self.toolbox.catalog().limit_places();
+        self.store.admit(Some(thread_id), Some(owner)).await.map_err(|why| overloaded(&why, places))
     }
 
     fn request(&self) -> AttemptRequest<'_> {
@@ -312,12 +313,18 @@ pub(super) struct AttemptResources {
 }
 
 /// Returns the fault of a call that does not begin, because its record could not be stored.
-pub(crate) fn overloaded(why: &StoreError) -> Fault {
+pub(crate) fn overloaded(why: &StoreError, places: &LimitPlaces) -> Fault {
     let words = match why.kind() {
         StoreErrorKind::Full => "The host has no room for the record of another call",
         _ => "The host cannot store the record of another call",
     };
-    Fault::new(Code::Overloaded, format!("{words}: {why}."))
+    let remedy = match why.remedy() {
+        Some(Remedy::MakeRoom) => {
+            format!(" An operator can change it{}, or remove old runs.", places.of(LimitScope::Store))
+        }
+        _ => String::new(),
+    };
+    Fault::new(Code::Overloaded, format!("{words}: {why}.{remedy}"))
 }
 
 fn gone(tool_name: &str) -> Fault {

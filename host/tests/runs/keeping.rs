@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::Arc;
 use tollgate::models::{ScriptedModel, ScriptedTurn};
+use tollgate::run::RunEnd;
 use tollgate::store::{
     AuditFilter, AuditStore, MemoryStore, PruneOptions, PruneReport, ReadOnlyStore, Remedy, RunFilter,
     RunStore, SqliteStore, StateStore, Store, StoreLimits, restore_state,
@@ -14,6 +15,7 @@ use tollgate::store::{
 use tollgate::tools::MemoryBudget;
 use tollgate::{Agent, CallRequest, ExecutionPolicy, FnTool, Host, HostError, RunRequest};
 use tollgate_agent::code::Code;
+use tollgate_agent::limit_places::LimitPlaces;
 use tollgate_agent::message::Message;
 use tollgate_agent::run::{CallEnd, Event, RunStatus};
 use tollgate_agent::state::State;
@@ -21,10 +23,21 @@ use tollgate_agent::state::State;
 const NO_FLOOR: StoreLimits =
     StoreLimits { component_record_bytes: 1 << 30, thread_record_bytes: 1 << 30, min_free_bytes: 0 };
 
+static PLACES: LimitPlaces = LimitPlaces { store: "the settings", ..LimitPlaces::NONE };
+
 fn host(store: impl Store + 'static) -> Host {
     let turns = vec![ScriptedTurn::calls([("echo", json!({}))]), ScriptedTurn::text("Done.")];
     let agent = Agent::new("default", Arc::new(ScriptedModel::new(turns))).with_tools(["*"]);
-    Host::builder().toolbox(toolbox()).agent(agent).store(Arc::new(store)).build().unwrap()
+    let budget = MemoryBudget::new(1 << 30).with_limit_places(&PLACES);
+    let host = Host::builder().toolbox(toolbox()).agent(agent).store(Arc::new(store));
+    host.memory_budget(budget).build().unwrap()
+}
+
+/// Returns the message of the fault with which a call ended.
+fn fault_of(end: RunEnd) -> String {
+    let last = end.last_call.unwrap();
+    let CallEnd::Fault(fault) = &last.end else { panic!("it ran") };
+    fault.message.clone()
 }
 
 async fn code(host: &Host, tool: &str, thread: &str) -> Option<Code> {
@@ -45,7 +58,10 @@ async fn fill(with_limits: impl Fn(StoreLimits) -> Host) {
         assert!(calls < 900, "the thread never becomes full");
     }
     assert!(calls > 2);
-    assert_eq!(code(&host, "add", "full").await, Some(Code::Overloaded));
+    let refused = host.call(CallRequest::from_json("add", r#"{"n": 1}"#).on_thread("full")).await.unwrap();
+    let words = fault_of(refused);
+    let place = "= 20000. An operator can change it in the settings, or remove old runs.";
+    assert!(words.contains("limit is thread_record_bytes = 20000") && words.ends_with(place), "{words}");
     assert_eq!(code(&host, "echo", "empty").await, None, "another thread has room of its own");
     assert_eq!(runs(&host).await, calls + 1, "what was refused left no record");
     let refused = host.run(RunRequest::new("default", "Go").on_thread("full")).await;
@@ -64,8 +80,10 @@ async fn fill(with_limits: impl Fn(StoreLimits) -> Host) {
     // In a run, the model reads the reason, and the run continues.
     let end =
         host.run(RunRequest::new("default", "Go").on_thread("run")).await.unwrap().wait().await.unwrap();
-    assert_eq!((end.status, end.text.as_str()), (Some(RunStatus::Completed), "Done."));
-    assert_eq!(end.last_call.unwrap().end.code(), Some(Code::Overloaded));
+    assert_eq!((&end.status, end.text.as_str()), (&Some(RunStatus::Completed), "Done."));
+    assert_eq!(end.last_call.as_ref().unwrap().end.code(), Some(Code::Overloaded));
+    let words = fault_of(end);
+    assert!(words.contains("component_record_bytes = 20000") && words.ends_with(place), "{words}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

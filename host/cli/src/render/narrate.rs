@@ -33,8 +33,8 @@ pub(crate) struct Narrator<'a> {
     is_thinking: bool,
     /// The calls that ran when the process of the run ended.
     interrupted: HashSet<String>,
-    /// The tool of the last call that the host had no room for; a child may have made it. The limit of a
-    /// child's own thread is not looked for.
+    /// The tool of the last call that the host had no room for; a child may have made it. For the limit of a
+    /// child's own thread, its fault alone names the place.
     overloaded: Option<String>,
 }
 
