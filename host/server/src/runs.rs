@@ -446,3 +446,41 @@ fn ended(status: &RunStatus) -> (String, Option<String>) {
     };
     (status.to_owned(), reason.cloned())
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::access::AccessDatabase;
+    use crate::state::ServerOptions;
+    use std::time::Duration;
+    use tokio::time::timeout;
+    use tollgate::config::ServeConfig;
+    use tollgate::{CallRequest, FnTool, Host};
+
+    /// A backstop for waits that would otherwise hang.
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn z3_large_records_are_read_four_at_a_time_and_small_ones_at_once() {
+        let echo = FnTool::new("echo", "echo", "Echoes.", |arguments: Value, _| async move { arguments });
+        let host = Host::builder().tool(echo).build().unwrap();
+        let call = async |bytes: usize| {
+            let arguments = json!({"text": "x".repeat(bytes)}).to_string();
+            host.call(CallRequest::from_json("echo", arguments)).await.unwrap().run_id
+        };
+        let (small, large) = (call(10).await, call(300 << 10).await);
+        let data = tempfile::tempdir().unwrap();
+        let access = AccessDatabase::open(data.path()).unwrap();
+        let state = ServerState::new(host, access, ServeConfig::default(), ServerOptions::default());
+        let mut held = Vec::new();
+        for _ in 0..4 {
+            held.push(timeout(PATIENCE, folded(&state, &large)).await.unwrap().unwrap());
+        }
+        let fifth = timeout(Duration::from_millis(100), folded(&state, &large)).await;
+        assert!(fifth.is_err(), "four are in memory");
+        assert!(timeout(PATIENCE, folded(&state, &small)).await.unwrap().is_ok());
+        held.pop();
+        assert!(timeout(PATIENCE, folded(&state, &large)).await.unwrap().is_ok());
+    }
+}

@@ -253,6 +253,14 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         party: "HTTP client",
+        does: "Asks for runs with large records on many connections at once.",
+        outcome: "Four records are in memory; other requests wait.",
+        limit: "4 records of more than 256 KiB",
+        file: "host/server/src/runs.rs",
+        test: "z3_large_records_are_read_four_at_a_time_and_small_ones_at_once",
+    },
+    Attempt {
+        party: "HTTP client",
         does: "Leaves hundreds of questions about calls with arguments of many values, and lists them.",
         outcome: "The arguments stay text, and the page ends early.",
         limit: "1 MiB",
