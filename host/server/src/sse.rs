@@ -4,6 +4,7 @@
 
 use crate::event_stream;
 use crate::load::ClientShare;
+use crate::operations::hide_instructions;
 use crate::problem::Problem;
 use crate::state::Shared;
 use axum::body::{Body, Bytes};
@@ -195,28 +196,18 @@ pub(crate) fn shown(update: &RunUpdate) -> Value {
 
 /// Changes an update, and the child's in it, into the form that clients see.
 fn show_to_client(data: &mut Value) {
-    match data["type"].as_str() {
-        Some("run_started") => {
-            let identity = &mut data["spec"]["identity"];
-            let principal = identity["principal"].as_str().map(str::to_owned);
-            for id in ["thread_id", "parent_thread_id"] {
-                if let Some(thread) = identity.get(id).and_then(Value::as_str) {
-                    identity[id] = json!(client_thread_id(thread, principal.as_deref()));
-                }
+    if data["type"] == "run_started" {
+        let identity = &mut data["spec"]["identity"];
+        let principal = identity["principal"].as_str().map(str::to_owned);
+        for id in ["thread_id", "parent_thread_id"] {
+            if let Some(thread) = identity.get(id).and_then(Value::as_str) {
+                identity[id] = json!(client_thread_id(thread, principal.as_deref()));
             }
-            hide_instructions(&mut data["spec"]["agent"]);
         }
-        Some("transferred") => hide_instructions(&mut data["agent"]),
-        _ => {}
     }
+    hide_instructions(data);
     if let Some(child) = data.get_mut("child").filter(|child| child.is_object()) {
         show_to_client(child);
-    }
-}
-
-fn hide_instructions(agent: &mut Value) {
-    if let Some(agent) = agent.as_object_mut() {
-        agent.remove("instructions");
     }
 }
 

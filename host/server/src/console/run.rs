@@ -9,9 +9,9 @@ use super::layout;
 use super::nav::{Nav, Section};
 use super::question::Card;
 use super::run_facts::{fold, open_questions};
-use super::run_parts::{self, meter};
+use super::run_parts::{self, AttemptLimits, meter};
 use super::text;
-use super::timeline::{Scale, Timeline, rounded_up};
+use super::timeline::{Row, Scale, Timeline, rounded_up};
 use super::viewer::{SeenRun, Viewer};
 use crate::Scope;
 use crate::operations::VisibleRun;
@@ -113,7 +113,7 @@ pub(super) async fn page(
         } }
         @match view {
             "conversation" => (conversation_view(&opened, &path, word("from"))),
-            "events" => (events_view(&opened, &path, word("from"))),
+            "events" => (events_view(&opened, &viewer, &path, word("from"))),
             "state" => (state_view(&opened, &viewer)),
             _ => (timeline_view(&opened, &viewer, word("from"))),
         }
@@ -153,9 +153,15 @@ fn elements(opened: &OpenedRun, viewer: &Viewer, from: &str) -> Vec<Fragment> {
     let until = opened.until_ms(viewer.now_ms);
     let scale = Scale::new(&opened.timeline, until);
     elements.push(Fragment::new("run-axis", run_parts::axis(&scale)));
-    let mut bytes = 0;
+    let (mut bytes, mut known) = (0, HashMap::new());
     for (index, row) in opened.timeline.rows.iter().enumerate().skip(from) {
-        let markup = run_parts::row(row, index, &scale, viewer.now_ms, &opened.summary.run_id);
+        let limits = match row {
+            Row::Call(call) => *known
+                .entry(call.tool_name.clone())
+                .or_insert_with(|| attempt_limits(opened, viewer, &call.tool_name)),
+            _ => None,
+        };
+        let markup = run_parts::row(row, limits, index, &scale, viewer.now_ms, &opened.summary.run_id);
         let row = Fragment::new(format!("row-{index}"), markup).at_end("rows");
         bytes += row.html.len();
         if bytes > MAX_ROWS_BYTES {
@@ -166,6 +172,20 @@ fn elements(opened: &OpenedRun, viewer: &Viewer, from: &str) -> Vec<Fragment> {
     }
     elements.push(Fragment::new("run-more", html! { p #run-more {} }));
     elements
+}
+
+/// Returns the limits of an attempt of a tool in this run, as they are now; `None` if it is not served.
+fn attempt_limits(opened: &OpenedRun, viewer: &Viewer, tool_name: &str) -> Option<AttemptLimits> {
+    let toolbox = viewer.shared.host.toolbox();
+    let tool = toolbox.catalog().tool(tool_name)?;
+    let facts = viewer.data.component(&tool.owner.id);
+    let own = facts.and_then(|facts| facts.limits.into_iter().find(|(name, _)| name == tool_name));
+    let own = own.map(|(_, limits)| limits);
+    Some(AttemptLimits {
+        timeout_ms: u64::from(opened.run.spec().limits.attempt_timeout_ms(&tool.descriptor.execution)),
+        fuel: own.map(|limits| limits.fuel),
+        memory_bytes: own.map(|limits| limits.memory_bytes),
+    })
 }
 
 fn more(run_id: &str, from: usize) -> Markup {
@@ -288,11 +308,11 @@ fn conversation_view(opened: &OpenedRun, path: &str, from: &str) -> Markup {
     }
 }
 
-fn events_view(opened: &OpenedRun, path: &str, from: &str) -> Markup {
+fn events_view(opened: &OpenedRun, viewer: &Viewer, path: &str, from: &str) -> Markup {
     let from: usize = from.parse().unwrap_or(0);
     let (mut rows, mut bytes, mut next) = (Vec::new(), 0, None);
     for (index, event) in opened.events.iter().enumerate().skip(from) {
-        let row = event_row(event, path, opened.timeline.began_ms).into_string();
+        let row = event_row(event, viewer, path, opened.timeline.began_ms).into_string();
         bytes += row.len();
         if bytes > MAX_ROWS_BYTES {
             next = Some(index);
@@ -317,8 +337,8 @@ fn events_view(opened: &OpenedRun, path: &str, from: &str) -> Markup {
     }
 }
 
-fn event_row(event: &StoredEvent, path: &str, began_ms: u64) -> Markup {
-    let (kind, content) = run_parts::event_parts(event);
+fn event_row(event: &StoredEvent, viewer: &Viewer, path: &str, began_ms: u64) -> Markup {
+    let (kind, content) = run_parts::event_parts(event, viewer.has(Scope::Read));
     html! {
         tr {
             td.num { a href={ (path) "/events/" (event.number) } { (event.number) } }
@@ -337,7 +357,7 @@ pub(super) async fn event(
     let opened = OpenedRun::open(&viewer, &run_id).await?;
     let event = opened.events.iter().find(|event| event.number == number).ok_or(Failure::missing("event"))?;
     let nav = Nav::of(&viewer, Section::Runs).await?;
-    let (kind, content) = run_parts::event_parts(event);
+    let (kind, content) = run_parts::event_parts(event, viewer.has(Scope::Read));
     let path = format!("/console/runs/{}", layout::segment(&run_id));
     let value: Option<Value> =
         if content.len() <= MAX_ROWS_BYTES { serde_json::from_str(&content).ok() } else { None };

@@ -5,12 +5,14 @@ use super::question::{answer_words, value_list};
 use super::text;
 use super::timeline::{CallRow, Kind, Row, Scale, Segment, Turn, WIDTH};
 use super::viewer::Viewer;
+use crate::operations::hide_instructions;
 use maud::{Markup, html};
 use serde_json::Value;
 use std::borrow::Cow;
 use tollgate_agent::child::ChildStatus;
 use tollgate_agent::gate::Verdict;
-use tollgate_agent::run::{CallEnd, RunStatus, StoredEvent};
+use tollgate_agent::outcome::Usage;
+use tollgate_agent::run::{CallEnd, Event, RunStatus, StoredEvent};
 use tollgate_agent::state::KeyUpdate;
 
 /// The height of a bar, in the units of its width.
@@ -43,15 +45,33 @@ pub(super) fn legend() -> Markup {
     }
 }
 
-/// Renders a row of the timeline.
-pub(super) fn row(row: &Row, index: usize, scale: &Scale, now_ms: u64, run_id: &str) -> Markup {
+/// The limits of one attempt of a call, as they are now.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct AttemptLimits {
+    /// The maximum wall time in milliseconds.
+    pub(super) timeout_ms: u64,
+    /// The maximum fuel; `None` for tools that are not components.
+    pub(super) fuel: Option<u64>,
+    /// The maximum memory in bytes; `None` for tools that are not components.
+    pub(super) memory_bytes: Option<u64>,
+}
+
+/// Renders a row of the timeline. `limits` are those of a call whose tool is served.
+pub(super) fn row(
+    row: &Row,
+    limits: Option<AttemptLimits>,
+    index: usize,
+    scale: &Scale,
+    now_ms: u64,
+    run_id: &str,
+) -> Markup {
     let id = format!("row-{index}");
     match row {
         Row::Message { text } => html! {
             li.message id=(id) { span.kind { "User" } p.text { (text::lines(text, 1_500)) } }
         },
         Row::Turn(turn) => turn_row(turn, &id, scale, now_ms),
-        Row::Call(call) => call_row(call, &id, scale, now_ms, run_id),
+        Row::Call(call) => call_row(call, limits, &id, scale, now_ms, run_id),
         Row::Note { words } => html! { li.note id=(id) { p { (text::line(words, 400)) } } },
         Row::End { status, text } => end_row(status, text, &id),
     }
@@ -77,7 +97,14 @@ fn turn_row(turn: &Turn, id: &str, scale: &Scale, now_ms: u64) -> Markup {
     }
 }
 
-fn call_row(call: &CallRow, id: &str, scale: &Scale, now_ms: u64, run_id: &str) -> Markup {
+fn call_row(
+    call: &CallRow,
+    limits: Option<AttemptLimits>,
+    id: &str,
+    scale: &Scale,
+    now_ms: u64,
+    run_id: &str,
+) -> Markup {
     let segments = call.segments_until(now_ms);
     let waited: u64 = segments.iter().filter(|segment| segment.kind == Kind::Waited).map(length).sum();
     let worked: u64 = segments.iter().filter(|segment| segment.kind != Kind::Waited).map(length).sum();
@@ -97,7 +124,7 @@ fn call_row(call: &CallRow, id: &str, scale: &Scale, now_ms: u64, run_id: &str) 
             }
             details {
                 summary { (outcome_line(call)) }
-                (details(call, run_id))
+                (details(call, limits, run_id))
             }
         }
     }
@@ -139,7 +166,7 @@ fn outcome_line(call: &CallRow) -> Markup {
     }
 }
 
-fn details(call: &CallRow, run_id: &str) -> Markup {
+fn details(call: &CallRow, limits: Option<AttemptLimits>, run_id: &str) -> Markup {
     html! {
         div.details {
             @if let Some(arguments) = &call.arguments { h3 { "Arguments" } (shown_json(arguments.text(), || arguments.to_value(), run_id)) }
@@ -165,14 +192,24 @@ fn details(call: &CallRow, run_id: &str) -> Markup {
             @if let Some(change) = &call.change {
                 p.muted { "Changed " @for (index, update) in change.updates.iter().enumerate() { @if index > 0 { ", " } code { (text::line(&update.key, 130)) } } " (revision " (change.revision) ")" }
             }
-            p.muted { code { (text::line(&call.call_id, 64)) }
-                @if call.usage.attempts > 0 {
-                    " · " (text::count(u64::from(call.usage.attempts), "attempt")) ", " (text::micros(call.usage.wall_us)) " in the tool"
-                    @if call.usage.fuel > 0 { ", " (text::amount(call.usage.fuel)) " fuel" }
-                    @if call.usage.memory_bytes > 0 { ", " (text::bytes(call.usage.memory_bytes)) }
-                }
-            }
+            p.muted { code { (text::line(&call.call_id, 64)) } @if call.usage.attempts > 0 { (used(&call.usage, limits)) } }
         }
+    }
+}
+
+/// Renders the usage of a call's attempts against the limits of as many attempts. Its memory is that of
+/// one attempt.
+fn used(usage: &Usage, limits: Option<AttemptLimits>) -> Markup {
+    let attempts = u64::from(usage.attempts);
+    let time = limits.map(|limits| limits.timeout_ms.saturating_mul(attempts));
+    let fuel = limits.and_then(|limits| limits.fuel).map(|fuel| fuel.saturating_mul(attempts));
+    let memory = limits.and_then(|limits| limits.memory_bytes);
+    let of = |limit: Option<String>| limit.map_or_else(String::new, |limit| format!(" of {limit}"));
+    html! {
+        " · " (text::count(attempts, "attempt")) ", "
+        (text::micros(usage.wall_us)) (of(time.map(text::span))) " in the tool"
+        @if usage.fuel > 0 { ", " (text::amount(usage.fuel)) (of(fuel.map(text::amount))) " fuel" }
+        @if usage.memory_bytes > 0 { ", " (text::bytes(usage.memory_bytes)) (of(memory.map(text::bytes))) " memory" }
     }
 }
 
@@ -299,10 +336,16 @@ pub(super) fn meter(label: &str, used: u64, limit: Option<u64>, shown: fn(u64) -
     }
 }
 
-/// Returns an event's type, and its content as JSON on one line. The content is not parsed, because its value
-/// may take many times the memory of the record.
-pub(super) fn event_parts(event: &StoredEvent) -> (String, String) {
-    let text = serde_json::to_string(&event.event).unwrap_or_default();
+/// Returns an event's type, and its content as JSON on one line. Contents of guests are not parsed, because
+/// their values may take many times the memory of the record. The instructions of agents are the operator's:
+/// only those who see everyone's runs see them.
+pub(super) fn event_parts(event: &StoredEvent, sees_instructions: bool) -> (String, String) {
+    let mut text = serde_json::to_string(&event.event).unwrap_or_default();
+    if !sees_instructions && matches!(event.event, Event::RunStarted { .. } | Event::Transferred { .. }) {
+        let mut value = serde_json::from_str(&text).unwrap_or_default();
+        hide_instructions(&mut value);
+        text = value.to_string();
+    }
     // The type comes first.
     let parts = text.strip_prefix(r#"{"type":""#).and_then(|text| text.split_once('"'));
     let Some((kind, members)) = parts else { return (String::new(), text) };
@@ -331,7 +374,6 @@ pub(super) fn update_row(event: &StoredEvent, revision: u64, update: &KeyUpdate,
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tollgate_agent::run::Event;
 
     #[test]
     fn an_event_is_its_type_and_the_rest_of_its_text() {
@@ -340,7 +382,28 @@ mod tests {
             (Event::RunWaiting, "run_waiting", "{}"),
         ] {
             let stored = StoredEvent { run_id: "r".into(), number: 1, at_ms: 0, event };
-            assert_eq!(event_parts(&stored), (kind.to_owned(), content.to_owned()));
+            assert_eq!(event_parts(&stored, false), (kind.to_owned(), content.to_owned()));
         }
+    }
+
+    #[test]
+    fn usage_is_shown_against_the_limits_of_its_attempts() {
+        let usage =
+            Usage { fuel: 47_954, wall_us: 40_000, memory_bytes: 196_608, attempts: 2, ..Usage::default() };
+        let of_component =
+            AttemptLimits { timeout_ms: 15_000, fuel: Some(20_000_000_000), memory_bytes: Some(64 << 20) };
+        for (limits, words) in [
+            (
+                Some(of_component),
+                "40 ms of 30.0 s in the tool, 47.9 k of 40 G fuel, 192 KiB of 64 MiB memory",
+            ),
+            (None, "40 ms in the tool, 47.9 k fuel, 192 KiB memory"),
+        ] {
+            assert_eq!(used(&usage, limits).into_string(), format!(" · 2 attempts, {words}"));
+        }
+        let native = Usage { wall_us: 700, attempts: 1, ..Usage::default() };
+        let limits = AttemptLimits { timeout_ms: 1_500, ..AttemptLimits::default() };
+        let shown = used(&native, Some(limits)).into_string();
+        assert_eq!(shown, " · 1 attempt, 700 µs of 1.50 s in the tool");
     }
 }

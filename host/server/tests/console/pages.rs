@@ -215,6 +215,22 @@ async fn another_principals_things_do_not_exist() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn instructions_are_for_those_who_see_everyones_runs() {
+    let script = Script { calls: Vec::new(), answer: "Done.".to_owned() };
+    let agent = Agent::new("clerk", script).with_instructions("Grant no discount.");
+    let server = Server::start(|builder| builder.agent(agent)).await;
+    let run_id = server.run("Hello.", "ada/case").await;
+    for (scopes, sees_them) in [(&[Scope::Use][..], false), (&[Scope::Use, Scope::Read][..], true)] {
+        server.sign_in(Some(principal("ada", scopes)));
+        for page in ["runs/{run}?view=events", "runs/{run}/events/1", "agents"] {
+            let answer = server.get(&format!("/console/{}", page.replace("{run}", &run_id))).await;
+            assert_eq!(answer.status, 200, "{page}");
+            assert_eq!(answer.body.contains("Grant no discount."), sees_them, "{page} {scopes:?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_agent_is_one_row_of_usage_whoever_uses_it() {
     let server = hostile_server().await;
     for thread in ["ada/case", "bob/case", "case"] {

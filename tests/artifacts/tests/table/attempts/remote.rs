@@ -213,6 +213,14 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         party: "HTTP client",
+        does: "Reads the events of its run for the instructions that the operator gave to the agent.",
+        outcome: "Streams and pages leave them out.",
+        limit: "scope `read`",
+        file: "host/server/tests/console/pages.rs",
+        test: "instructions_are_for_those_who_see_everyones_runs",
+    },
+    Attempt {
+        party: "HTTP client",
         does: "Guesses keys.",
         outcome: "They are refused, and others are not slowed down.",
         limit: "rule",
