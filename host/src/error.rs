@@ -158,7 +158,7 @@ pub enum RequestRefusal {
         parent_run_id: String,
     },
     /// A history was sent for a thread that has messages already.
-    #[error("the thread {} has messages already; send a history only with a new thread", clean(.0, 100))]
+    #[error("the thread has messages already; send a history only with a new thread")]
     ThreadHasMessages(String),
     /// The run with this id does not wait for a message.
     #[error("the run {0} does not wait for a message")]

@@ -1,7 +1,8 @@
 //! The events of a run, as a page or as a stream.
 
-use super::pages::{MAX_NUMBER, MAX_PAGE_BYTES, limit};
+use super::pages::{MAX_NUMBER, MAX_PAGE_BYTES, limit, linked, next_link};
 use crate::access::Principal;
+use crate::agent_runs::name_ignored;
 use crate::load::ClientShare;
 use crate::parameters::{PathParameters, QueryParameters};
 use crate::problem::Problem;
@@ -10,7 +11,7 @@ use crate::sse::{self, StreamOptions};
 use crate::state::Shared;
 use axum::Json;
 use axum::extract::{Extension, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -27,15 +28,26 @@ pub(super) struct EventQuery {
     #[param(maximum = 9_007_199_254_740_991_u64)]
     after: Option<u64>,
     /// The maximum number of events of a page, from 1 to 200 [default: 50]. A page of more than 1 MiB
-    /// ends earlier.
+    /// ends earlier. Not applied to a stream.
     #[param(minimum = 1, maximum = 200)]
     limit: Option<usize>,
     /// The end of a stream: at the run's end, or also when it waits [default: end].
-    #[serde(default)]
     #[param(inline)]
-    until: Until,
+    until: Option<Until>,
     /// Whether a stream contains the events of child runs [default: true].
     children: Option<bool>,
+}
+
+impl EventQuery {
+    /// Returns the names of the parameters that are not applied to a stream, or to a page.
+    fn ignored(&self, is_stream: bool) -> Vec<String> {
+        let sent = [
+            ("limit", is_stream && self.limit.is_some()),
+            ("until", !is_stream && self.until.is_some()),
+            ("children", !is_stream && self.children.is_some()),
+        ];
+        sent.into_iter().filter(|(_, is_ignored)| *is_ignored).map(|(name, _)| name.to_owned()).collect()
+    }
 }
 
 /// The end of a stream.
@@ -76,6 +88,7 @@ pub(super) async fn events(
     principal: Principal,
     Extension(share): Extension<ClientShare>,
     PathParameters(id): PathParameters<String>,
+    uri: Uri,
     headers: HeaderMap,
     QueryParameters(query): QueryParameters<EventQuery>,
 ) -> Result<Response, Problem> {
@@ -91,10 +104,14 @@ pub(super) async fn events(
     if after.max(query.after.unwrap_or_default()) > MAX_NUMBER {
         return Err(Problem::bad_request(format!("the number of an event is at most {MAX_NUMBER}")));
     }
-    if !sse::is_wanted(&headers) {
-        return page(&state, &run.run_id, after, limit(query.limit)?).await;
+    let is_stream = sse::is_wanted(&headers);
+    let ignored = query.ignored(is_stream);
+    if !is_stream {
+        let mut response = page(&state, &run.run_id, after, limit(query.limit)?, &uri).await?;
+        name_ignored(&mut response, &ignored);
+        return Ok(response);
     }
-    let until = match query.until {
+    let until = match query.until.unwrap_or_default() {
         Until::End => FollowUntil::End,
         Until::Waiting => FollowUntil::Rest,
     };
@@ -110,14 +127,24 @@ pub(super) async fn events(
         }
     }
     let follower = state.host.follow_until(&run.run_id, after, until).await?;
-    sse::answer(&state, &share, follower, StreamOptions { children: query.children.unwrap_or(true) })
+    let options = StreamOptions { children: query.children.unwrap_or(true) };
+    let mut response = sse::answer(&state, &share, follower, options)?;
+    name_ignored(&mut response, &ignored);
+    Ok(response)
 }
 
-async fn page(state: &Shared, run_id: &str, after: u64, limit: usize) -> Result<Response, Problem> {
+async fn page(
+    state: &Shared,
+    run_id: &str,
+    after: u64,
+    limit: usize,
+    uri: &Uri,
+) -> Result<Response, Problem> {
     // As they are shown to clients: without the values of hidden state keys.
     let limit = PageLimit { events: limit, bytes: MAX_PAGE_BYTES };
     let page = state.host.record_page(run_id, after, limit).await?;
     let next = page.events.last().filter(|_| page.has_more).map(|last| last.number);
     let items = page.events.into_iter().map(|stored| sse::shown(&RunUpdate::Stored(stored))).collect();
-    Ok(Json(EventPage { items, next }).into_response())
+    let link = next.and_then(|next| next_link(uri, &next.to_string()));
+    Ok(linked(Json(EventPage { items, next }).into_response(), link))
 }

@@ -44,17 +44,21 @@ impl<T: Serialize + ToSchema> Page<T> {
     }
 
     fn link(&self, uri: &Uri) -> Option<HeaderValue> {
-        self.next.as_deref().and_then(|next| {
-            let query = uri.query().unwrap_or_default();
-            let kept = query.split('&').filter(|pair| !pair.is_empty() && !pair.starts_with("after="));
-            let query: Vec<&str> = kept.collect();
-            let query = if query.is_empty() { String::new() } else { format!("{}&", query.join("&")) };
-            HeaderValue::from_str(&format!("<{}?{query}after={next}>; rel=\"next\"", uri.path())).ok()
-        })
+        next_link(uri, self.next.as_deref()?)
     }
 }
 
-fn linked(mut response: Response, link: Option<HeaderValue>) -> Response {
+/// Returns the header `Link` that leads to the next page of this list.
+pub(super) fn next_link(uri: &Uri, next: &str) -> Option<HeaderValue> {
+    let query = uri.query().unwrap_or_default();
+    let kept = query.split('&').filter(|pair| !pair.is_empty() && !pair.starts_with("after="));
+    let query: Vec<&str> = kept.collect();
+    let query = if query.is_empty() { String::new() } else { format!("{}&", query.join("&")) };
+    HeaderValue::from_str(&format!("<{}?{query}after={next}>; rel=\"next\"", uri.path())).ok()
+}
+
+/// Adds the link to the next page to an answer.
+pub(super) fn linked(mut response: Response, link: Option<HeaderValue>) -> Response {
     if let Some(link) = link {
         response.headers_mut().insert(header::LINK, link);
     }

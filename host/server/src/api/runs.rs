@@ -324,8 +324,15 @@ impl RunQuery {
             None => id.clone(),
         });
         let kind = known("kind", self.kind.as_ref(), &KINDS)?;
+        let mut to_ms = time(self.to)?;
         let (kind, title) = match &self.tool {
-            Some(tool) => (Some("call".to_owned()), Some(tool.clone())),
+            Some(tool) => {
+                // A run of another kind is not a call of the tool: nothing is listed.
+                if kind.is_some_and(|kind| kind != "call") {
+                    to_ms = Some(0);
+                }
+                (Some("call".to_owned()), Some(tool.clone()))
+            }
             None => (kind, None),
         };
         Ok(RunFilter {
@@ -336,7 +343,7 @@ impl RunQuery {
             agent_id: self.agent.clone(),
             thread_prefix: owner.map(|name| format!("{name}/")),
             from_ms: time(self.from)?,
-            to_ms: time(self.to)?,
+            to_ms,
             ..RunFilter::default()
         })
     }

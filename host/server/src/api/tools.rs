@@ -267,6 +267,9 @@ pub(super) async fn enable(
     principal: Principal,
     PathParameters(name): PathParameters<String>,
 ) -> Result<StatusCode, Problem> {
+    if state.host.toolbox().catalog().tool(&name).is_none() {
+        return Err(state.no_such_tool(&principal, &name));
+    }
     state.host.enable_by(&name, &principal.name).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -4,7 +4,7 @@ use crate::fixture::{Setup, TestServer, answer};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use tollgate_server::Scope::{Decide, Read, Use};
+use tollgate_server::Scope::{Decide, Operate, Read, Use};
 use tollgate_server::{Part, Scope};
 
 /// Operations that any credential may use.
@@ -247,6 +247,36 @@ async fn lists_have_pages_that_neither_repeat_nor_skip() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn each_parameter_is_applied_or_named() {
+    let server = TestServer::start().await;
+    let key = server.key("ada", &[Use, Operate]);
+    let (_, call) = server.post(&key, "/api/v1/tools/echo/calls", json!({"arguments": {}})).await;
+    let events = format!("/api/v1/runs/{}/events", call["run_id"].as_str().unwrap());
+    let get = async |query: &str, accept: &str| {
+        let request = server.request(Method::GET, &format!("{events}?{query}"));
+        request.bearer_auth(&key.secret).header("accept", accept).send().await.unwrap()
+    };
+    let header = |response: &reqwest::Response, name: &str| {
+        response.headers().get(name).map(|value| value.to_str().unwrap().to_owned())
+    };
+    let page = get("limit=2&until=end&children=false", "application/json").await;
+    assert_eq!(header(&page, "tollgate-ignored").as_deref(), Some("until, children"));
+    let link = format!("<{events}?limit=2&until=end&children=false&after=2>; rel=\"next\"");
+    assert_eq!(header(&page, "link"), Some(link));
+    let page = get("after=2&limit=200", "application/json").await;
+    assert_eq!((header(&page, "tollgate-ignored"), header(&page, "link")), (None, None));
+    let stream = get("limit=2&until=waiting", "text/event-stream").await;
+    assert_eq!(header(&stream, "tollgate-ignored").as_deref(), Some("limit"));
+
+    for (query, count) in [("tool=echo", 1), ("tool=echo&kind=call", 1), ("tool=echo&kind=prompt", 0)] {
+        let (_, runs) = server.get(&key, &format!("/api/v1/runs?{query}")).await;
+        assert_eq!(runs["items"].as_array().unwrap().len(), count, "{query}: {runs}");
+    }
+    let (status, problem) = server.post(&key, "/api/v1/tools/ecoh/enable", json!({})).await;
+    assert_eq!((status, &problem["nearest"][0]), (StatusCode::NOT_FOUND, &json!("echo")), "{problem}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_new_thread_may_begin_with_a_history() {
     let server = TestServer::start().await;
     let key = server.key("ada", &[Use, Decide]);
@@ -261,6 +291,7 @@ async fn a_new_thread_may_begin_with_a_history() {
     assert_eq!((&messages[0]["user"], &messages[1]["assistant"]["text"]), (&json!("One"), &json!("Two")));
     let (status, problem) = server.post(&key, "/api/v1/runs", body).await;
     assert_eq!((status, &problem["code"]), (StatusCode::UNPROCESSABLE_ENTITY, &json!("unprocessable")));
+    assert!(!problem.to_string().contains("ada/"), "clients know their own ids of threads: {problem}");
     // Questions are listed by the status of their runs.
     server.run(&key, "call ask").await;
     for (status, count) in [("waiting", 1), ("running", 0)] {
