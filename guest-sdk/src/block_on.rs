@@ -13,7 +13,7 @@ use std::task::{Context, Poll, Wake, Waker};
 /// itself would wait forever. That is an internal error here instead of a hang. A tool
 /// that needs a reactor brings its own and blocks on it.
 pub fn block_on<F: Future>(future: F) -> Result<F::Output, ToolError> {
-    let woken = Arc::new(Woken(AtomicBool::new(false)));
+    let woken = Arc::new(WakeFlag(AtomicBool::new(false)));
     let waker = Waker::from(Arc::clone(&woken));
     let mut context = Context::from_waker(&waker);
     let mut future = pin!(future);
@@ -30,9 +30,9 @@ pub fn block_on<F: Future>(future: F) -> Result<F::Output, ToolError> {
     }
 }
 
-struct Woken(AtomicBool);
+struct WakeFlag(AtomicBool);
 
-impl Wake for Woken {
+impl Wake for WakeFlag {
     fn wake(self: Arc<Self>) {
         self.0.store(true, Ordering::Relaxed);
     }

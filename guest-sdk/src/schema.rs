@@ -28,15 +28,15 @@ fn generate<T: JsonSchema>() -> Schema {
         settings.inline_subschemas = true;
     });
     let mut schema = settings.into_generator().into_root_schema_for::<T>();
-    Brief.transform(&mut schema);
+    BriefTransform.transform(&mut schema);
     schema
 }
 
 /// A transform that removes parts without meaning to a model and makes empty schemas
 /// explicit.
-struct Brief;
+struct BriefTransform;
 
-impl Transform for Brief {
+impl Transform for BriefTransform {
     fn transform(&mut self, schema: &mut Schema) {
         transform_subschemas(self, schema);
         if schema.as_bool() == Some(true) {

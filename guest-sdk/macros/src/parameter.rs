@@ -48,7 +48,7 @@ impl Parameter {
             }
             FnArg::Typed(parameter) => parameter,
         };
-        let own = Own::take(&mut parameter.attrs)?;
+        let own = OwnAttributes::take(&mut parameter.attrs)?;
         let is_context = is_context(&parameter.ty);
         if let Some(schema) = own.schema.first().filter(|_| is_context || own.whole) {
             return Err(syn::Error::new_spanned(
@@ -84,14 +84,14 @@ impl Parameter {
 }
 
 /// The macro's own attributes on a parameter.
-struct Own {
+struct OwnAttributes {
     whole: bool,
     default: Option<Default>,
     schema: Vec<Attribute>,
     doc: String,
 }
 
-impl Own {
+impl OwnAttributes {
     fn take(attributes: &mut Vec<Attribute>) -> syn::Result<Self> {
         let lines = description::lines(attributes);
         let doc = lines.iter().map(|line| line.trim()).filter(|line| !line.is_empty());
@@ -129,7 +129,7 @@ fn default(meta: &Meta) -> syn::Result<Default> {
 }
 
 impl Argument {
-    fn new(parameter: &PatType, own: Own) -> syn::Result<Self> {
+    fn new(parameter: &PatType, own: OwnAttributes) -> syn::Result<Self> {
         let Pat::Ident(pattern) = &*parameter.pat else {
             return Err(syn::Error::new_spanned(
                 &parameter.pat,

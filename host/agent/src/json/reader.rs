@@ -85,7 +85,7 @@ fn read_nested(text: &str, nesting: usize) -> Result<Value, JsonError> {
 
 fn strict(text: &str) -> Result<Value, serde_json::Error> {
     let mut reader = serde_json::Deserializer::from_str(text);
-    let value = Strict.deserialize(&mut reader)?;
+    let value = StrictVisitor.deserialize(&mut reader)?;
     reader.end()?;
     Ok(value)
 }
@@ -113,9 +113,9 @@ pub(super) fn written_from<'de, D: Deserializer<'de>>(reader: D) -> Result<Strin
 }
 
 /// A visitor that builds a [`Value`] and refuses repeated keys.
-struct Strict;
+struct StrictVisitor;
 
-impl<'de> DeserializeSeed<'de> for Strict {
+impl<'de> DeserializeSeed<'de> for StrictVisitor {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<Value, D::Error> {
@@ -123,7 +123,7 @@ impl<'de> DeserializeSeed<'de> for Strict {
     }
 }
 
-impl<'de> Visitor<'de> for Strict {
+impl<'de> Visitor<'de> for StrictVisitor {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -160,7 +160,7 @@ impl<'de> Visitor<'de> for Strict {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
         let mut items = Vec::new();
-        while let Some(item) = seq.next_element_seed(Strict)? {
+        while let Some(item) = seq.next_element_seed(StrictVisitor)? {
             items.push(item);
         }
         Ok(Value::Array(items))
@@ -172,7 +172,7 @@ impl<'de> Visitor<'de> for Strict {
             check_key(&key).map_err(A::Error::custom)?;
             match map.entry(key) {
                 Entry::Occupied(first) => return Err(A::Error::custom(repeated(first.key()))),
-                Entry::Vacant(free) => free.insert(entries.next_value_seed(Strict)?),
+                Entry::Vacant(free) => free.insert(entries.next_value_seed(StrictVisitor)?),
             };
         }
         Ok(Value::Object(map))

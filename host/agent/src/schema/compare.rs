@@ -78,9 +78,9 @@ pub(super) fn hash(value: &Value, meter: &mut Meter) -> Result<u64, Stop> {
     match value {
         Value::Null => hasher.write_u8(0),
         Value::Bool(is) => hasher.write_u8(1 + u8::from(*is)),
-        Value::Number(number) => match Exact::of(number) {
-            Exact::Integer(number) => hasher.write_i128(number),
-            Exact::Float(number) => hasher.write_u64(number.to_bits()),
+        Value::Number(number) => match ExactNumber::of(number) {
+            ExactNumber::Integer(number) => hasher.write_i128(number),
+            ExactNumber::Float(number) => hasher.write_u64(number.to_bits()),
         },
         Value::String(text) => {
             hasher.write_u8(5);
@@ -114,12 +114,12 @@ fn write(text: &str, hasher: &mut DefaultHasher, meter: &mut Meter) -> Result<()
 }
 
 /// A number in a form that compares exactly. `Float` holds the numbers that do not fit `i128`.
-enum Exact {
+enum ExactNumber {
     Integer(i128),
     Float(f64),
 }
 
-impl Exact {
+impl ExactNumber {
     fn of(number: &Number) -> Self {
         if let Some(integer) = number.as_i64().map(i128::from).or(number.as_u64().map(i128::from)) {
             return Self::Integer(integer);
@@ -134,19 +134,21 @@ impl Exact {
 
 /// Returns whether a number is whole, such as `2.0`.
 pub(super) fn is_integer(number: &Number) -> bool {
-    match Exact::of(number) {
-        Exact::Integer(_) => true,
-        Exact::Float(float) => float.fract() == 0.0,
+    match ExactNumber::of(number) {
+        ExactNumber::Integer(_) => true,
+        ExactNumber::Float(float) => float.fract() == 0.0,
     }
 }
 
 /// Compares two numbers exactly.
 pub(super) fn compare(left: &Number, right: &Number) -> Ordering {
-    match (Exact::of(left), Exact::of(right)) {
-        (Exact::Integer(left), Exact::Integer(right)) => left.cmp(&right),
-        (Exact::Float(left), Exact::Float(right)) => left.partial_cmp(&right).unwrap_or(Ordering::Equal),
-        (Exact::Integer(left), Exact::Float(right)) => with_float(left, right),
-        (Exact::Float(left), Exact::Integer(right)) => with_float(right, left).reverse(),
+    match (ExactNumber::of(left), ExactNumber::of(right)) {
+        (ExactNumber::Integer(left), ExactNumber::Integer(right)) => left.cmp(&right),
+        (ExactNumber::Float(left), ExactNumber::Float(right)) => {
+            left.partial_cmp(&right).unwrap_or(Ordering::Equal)
+        }
+        (ExactNumber::Integer(left), ExactNumber::Float(right)) => with_float(left, right),
+        (ExactNumber::Float(left), ExactNumber::Integer(right)) => with_float(right, left).reverse(),
     }
 }
 
@@ -162,7 +164,9 @@ fn with_float(integer: i128, float: f64) -> Ordering {
 /// Returns whether a number is a multiple of another, which must not be 0. Both are compared as
 /// decimals, as they are written: `0.3` is a multiple of `0.1`.
 pub(super) fn is_multiple(number: &Number, of: &Number) -> bool {
-    if let (Exact::Integer(number), Exact::Integer(of)) = (Exact::of(number), Exact::of(of)) {
+    if let (ExactNumber::Integer(number), ExactNumber::Integer(of)) =
+        (ExactNumber::of(number), ExactNumber::of(of))
+    {
         return of != 0 && number % of == 0;
     }
     if let Some(exact) = divides(&number.to_string(), &of.to_string()) {

@@ -129,7 +129,7 @@ impl PublicKey {
     }
 }
 
-enum Private {
+enum PrivateKey {
     Ecdsa(EcdsaKeyPair),
     Ed25519(Ed25519KeyPair),
     Rsa(RsaKeyPair),
@@ -137,7 +137,7 @@ enum Private {
 
 /// A private key for signing.
 pub struct SigningKey {
-    private: Private,
+    private: PrivateKey,
     public: PublicKey,
 }
 
@@ -167,19 +167,19 @@ impl SigningKey {
         let ecdsa = |algorithm| EcdsaKeyPair::from_pkcs8(algorithm, der, &random).ok();
         if let Some(pair) = ecdsa(&signature::ECDSA_P256_SHA256_ASN1_SIGNING) {
             let public = encoded(EC, Some(P256), pair.public_key().as_ref());
-            return Ok(Self { public: PublicKey::from_der(&public)?, private: Private::Ecdsa(pair) });
+            return Ok(Self { public: PublicKey::from_der(&public)?, private: PrivateKey::Ecdsa(pair) });
         }
         if let Some(pair) = ecdsa(&signature::ECDSA_P384_SHA384_ASN1_SIGNING) {
             let public = encoded(EC, Some(P384), pair.public_key().as_ref());
-            return Ok(Self { public: PublicKey::from_der(&public)?, private: Private::Ecdsa(pair) });
+            return Ok(Self { public: PublicKey::from_der(&public)?, private: PrivateKey::Ecdsa(pair) });
         }
         if let Ok(pair) = Ed25519KeyPair::from_pkcs8_maybe_unchecked(der) {
             let public = encoded(ED25519, None, pair.public_key().as_ref());
-            return Ok(Self { public: PublicKey::from_der(&public)?, private: Private::Ed25519(pair) });
+            return Ok(Self { public: PublicKey::from_der(&public)?, private: PrivateKey::Ed25519(pair) });
         }
         if let Ok(pair) = RsaKeyPair::from_pkcs8(der) {
             let public = encoded(RSA, None, pair.public().as_ref());
-            return Ok(Self { public: PublicKey::from_der(&public)?, private: Private::Rsa(pair) });
+            return Ok(Self { public: PublicKey::from_der(&public)?, private: PrivateKey::Rsa(pair) });
         }
         Err(invalid("use P-256, P-384, Ed25519, or RSA with at least 2048 bits"))
     }
@@ -214,9 +214,9 @@ impl SigningKey {
         let failed = |_| Error::new(Code::InvalidTrust, "the signing key cannot sign");
         let random = SystemRandom::new();
         match &self.private {
-            Private::Ecdsa(pair) => Ok(pair.sign(&random, message).map_err(failed)?.as_ref().to_vec()),
-            Private::Ed25519(pair) => Ok(pair.sign(message).as_ref().to_vec()),
-            Private::Rsa(pair) => {
+            PrivateKey::Ecdsa(pair) => Ok(pair.sign(&random, message).map_err(failed)?.as_ref().to_vec()),
+            PrivateKey::Ed25519(pair) => Ok(pair.sign(message).as_ref().to_vec()),
+            PrivateKey::Rsa(pair) => {
                 let mut signed = vec![0; pair.public().modulus_len()];
                 pair.sign(&signature::RSA_PKCS1_SHA256, &random, message, &mut signed).map_err(failed)?;
                 Ok(signed)

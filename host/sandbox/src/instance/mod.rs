@@ -249,7 +249,7 @@ impl Wasi {
             .stdout(capture.clone())
             .stderr(capture.clone())
             .wall_clock(clocks::WallClock(world.clone()))
-            .monotonic_clock(clocks::Monotonic(world.clone()))
+            .monotonic_clock(clocks::MonotonicClock(world.clone()))
             .secure_random(random::stream(world, random::SECURE))
             .insecure_random(random::stream(world, random::INSECURE))
             .max_random_size(random_bytes)

@@ -13,7 +13,7 @@ use wasmtime::component::{Linker, WasmList, WasmStr};
 /// The host's memory for a part in addition to its texts, in bytes.
 const EACH_BYTES: usize = 256;
 
-type Attached = Result<(), String>;
+type AttachResult = Result<(), String>;
 
 pub(crate) fn add(linker: &mut Linker<Instance>) -> wasmtime::Result<()> {
     let mut content = linker.instance(&format!("tollgate:tool/content@{}", v0_1_0::VERSION))?;
@@ -24,7 +24,7 @@ pub(crate) fn add(linker: &mut Linker<Instance>) -> wasmtime::Result<()> {
 fn attach(
     mut store: GuestStore<'_>,
     (mime_type, data, uri): (WasmStr, WasmList<u8>, Option<WasmStr>),
-) -> wasmtime::Result<(Attached,)> {
+) -> wasmtime::Result<(AttachResult,)> {
     let bytes = data.as_le_slice(&store).len();
     let mime_type = text(&store, &mime_type)?;
     let uri = uri.map(|uri| text(&store, &uri)).transpose()?;
@@ -58,7 +58,7 @@ fn attach(
 fn link(
     mut store: GuestStore<'_>,
     (uri, name, description, mime_type): (WasmStr, WasmStr, Option<WasmStr>, Option<WasmStr>),
-) -> wasmtime::Result<(Attached,)> {
+) -> wasmtime::Result<(AttachResult,)> {
     let (uri, name) = (text(&store, &uri)?, text(&store, &name)?);
     let description = description.map(|description| text(&store, &description)).transpose()?;
     let mime_type = mime_type.map(|mime_type| text(&store, &mime_type)).transpose()?;
@@ -87,7 +87,7 @@ fn add_part(
     kept: usize,
     in_making: usize,
     make: impl FnOnce(&GuestStore<'_>) -> Result<ContentPart, String>,
-) -> wasmtime::Result<(Attached,)> {
+) -> wasmtime::Result<(AttachResult,)> {
     let Some(serves) = &store.data().serves else {
         return Ok((Err(
             "nothing can be attached while a component describes itself or checks arguments".into()

@@ -19,14 +19,14 @@ const COMPONENT: u8 = 4;
 
 /// The changes to a component.
 pub(super) struct Changes<'a> {
-    custom: Custom,
+    custom: KeptSections,
     /// The ends of the expressions to which zero is added, sorted.
     add_zero: &'a [usize],
 }
 
 /// The custom sections to keep.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Custom {
+enum KeptSections {
     All,
     Names,
     None,
@@ -38,9 +38,9 @@ impl<'a> Changes<'a> {
     /// names are kept if there is room for them.
     pub(super) fn of(census: &'a Census, most_custom_bytes: u64) -> Self {
         let custom = match (census.custom_bytes, census.name_bytes) {
-            (all, _) if all <= most_custom_bytes => Custom::All,
-            (_, names) if names <= most_custom_bytes => Custom::Names,
-            _ => Custom::None,
+            (all, _) if all <= most_custom_bytes => KeptSections::All,
+            (_, names) if names <= most_custom_bytes => KeptSections::Names,
+            _ => KeptSections::None,
         };
         Self { custom, add_zero: &census.without_image }
     }
@@ -48,7 +48,7 @@ impl<'a> Changes<'a> {
     /// Returns the component with these changes; `None` if there are none. Bytes that are not a
     /// valid component are unchanged from the first invalid one on.
     pub(super) fn make(&self, bytes: &[u8]) -> Option<Vec<u8>> {
-        if self.custom == Custom::All && self.add_zero.is_empty() {
+        if self.custom == KeptSections::All && self.add_zero.is_empty() {
             return None;
         }
         let mut out = Vec::with_capacity(bytes.len());
@@ -65,10 +65,10 @@ impl<'a> Changes<'a> {
 
     fn leaves_out(&self, custom: &[u8]) -> bool {
         match self.custom {
-            Custom::All => false,
+            KeptSections::All => false,
             // The name is preceded by its length, like a section.
-            Custom::Names => !name(custom).is_some_and(is_names),
-            Custom::None => true,
+            KeptSections::Names => !name(custom).is_some_and(is_names),
+            KeptSections::None => true,
         }
     }
 
@@ -88,7 +88,7 @@ impl<'a> Changes<'a> {
             match id {
                 CUSTOM if self.leaves_out(content) => {}
                 CORE_MODULE | COMPONENT
-                    if !is_module && (self.custom != Custom::All || !zeros.is_empty()) =>
+                    if !is_module && (self.custom != KeptSections::All || !zeros.is_empty()) =>
                 {
                     let mut nested = Vec::with_capacity(content.len());
                     self.rewrite(&mut nested, content, content_place);

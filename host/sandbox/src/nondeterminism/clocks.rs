@@ -23,9 +23,9 @@ impl HostWallClock for WallClock {
 
 /// Time since the guest first asked for it. It starts at one step: Go's runtime treats a clock at
 /// zero as broken.
-pub(crate) struct Monotonic(pub(crate) Nondeterminism);
+pub(crate) struct MonotonicClock(pub(crate) Nondeterminism);
 
-impl HostMonotonicClock for Monotonic {
+impl HostMonotonicClock for MonotonicClock {
     fn resolution(&self) -> u64 {
         STEP_NANOS
     }
@@ -42,7 +42,7 @@ mod tests {
     #[test]
     fn time_goes_in_steps_of_a_millisecond() {
         let world = Nondeterminism::new(None);
-        let clock = Monotonic(world.clone());
+        let clock = MonotonicClock(world.clone());
         assert!(clock.now() >= STEP_NANOS, "a clock that begins at zero stops Go's runtime");
         std::thread::sleep(Duration::from_micros(1_300));
         assert!(clock.now() >= STEP_NANOS);

@@ -20,7 +20,7 @@ pub enum Guest {
 }
 
 /// A component that can be linked.
-struct Linkable {
+struct LinkableComponent {
     identity: Identity,
     code: LoadedCode,
     artifact: Artifact,
@@ -59,7 +59,7 @@ impl Sandbox {
         if load::exports_a_gate(&self.inner.engine, &linkable.code.component) {
             return Ok(Guest::Gate(self.describe_gate(name, linkable).await?));
         }
-        let Linkable { identity, code, artifact, docs } = linkable;
+        let LinkableComponent { identity, code, artifact, docs } = linkable;
         let origin = Origin { name: name.to_owned(), identity, file: None };
         let linked = Component::link(Arc::clone(&self.inner), origin, code)?;
         Ok(Guest::Tools(self.describe(linked, docs, artifact).await?))
@@ -74,8 +74,8 @@ impl Sandbox {
         loading(move || load::read(&path)).await
     }
 
-    async fn describe_gate(&self, name: &str, linkable: Linkable) -> Result<GateComponent, Refusal> {
-        let Linkable { identity, code, artifact, docs: _ } = linkable;
+    async fn describe_gate(&self, name: &str, linkable: LinkableComponent) -> Result<GateComponent, Refusal> {
+        let LinkableComponent { identity, code, artifact, docs: _ } = linkable;
         let linked = GateComponent::link(Arc::clone(&self.inner), name.to_owned(), identity.digest, code)?;
         let described = linked.describe().await;
         let inner = Arc::clone(&self.inner);
@@ -90,7 +90,7 @@ impl Sandbox {
     }
 
     /// Checks and compiles the component, or uses the cached code of the same bytes.
-    async fn linkable(&self, name: &str, bytes: Bytes) -> Result<Linkable, Refusal> {
+    async fn linkable(&self, name: &str, bytes: Bytes) -> Result<LinkableComponent, Refusal> {
         let (inner, of_thread) = (Arc::clone(&self.inner), name.to_owned());
         let (identity, found, checked, docs) = loading(move || {
             let identity = Identity::of(&bytes);
@@ -103,7 +103,7 @@ impl Sandbox {
         })
         .await?;
         if let Some((code, artifact)) = found {
-            return Ok(Linkable { identity, code, artifact, docs });
+            return Ok(LinkableComponent { identity, code, artifact, docs });
         }
         let Some(checked) = checked else {
             return Err(Refusal::new(format!("{name} was neither compiled nor checked")));
@@ -112,6 +112,6 @@ impl Sandbox {
         let (inner, name) = (Arc::clone(&self.inner), name.to_owned());
         let (code, artifact) =
             loading(move || inner.load(&name, &artifact).map(|code| (code, artifact))).await?;
-        Ok(Linkable { identity, code, artifact, docs })
+        Ok(LinkableComponent { identity, code, artifact, docs })
     }
 }

@@ -23,7 +23,7 @@ pub(super) fn reference(name: &str) -> Value {
 }
 
 /// A schema and its name.
-type Named = (&'static str, Value);
+type NamedSchema = (&'static str, Value);
 
 fn object(required: &[&str], properties: Value) -> Value {
     json!({"type": "object", "required": required, "properties": properties})
@@ -61,7 +61,7 @@ fn agent() -> Value {
     described("The id of an agent")
 }
 
-fn open_ai() -> Vec<Named> {
+fn open_ai() -> Vec<NamedSchema> {
     let model = json!({"id": agent(), "object": one_of(&["model"]), "created": number(), "owned_by": text()});
     let models = json!({"object": one_of(&["list"]), "data": list(&reference("Model"))});
     let error = object(
@@ -167,7 +167,7 @@ fn response_input() -> Value {
     )
 }
 
-fn ai_sdk() -> Vec<Named> {
+fn ai_sdk() -> Vec<NamedSchema> {
     let message = object(
         &["role", "parts"],
         json!({
@@ -181,7 +181,7 @@ fn ai_sdk() -> Vec<Named> {
     vec![("AiSdkRequest", object(&["id", "messages"], chat))]
 }
 
-fn ag_ui() -> Vec<Named> {
+fn ag_ui() -> Vec<NamedSchema> {
     let message = object(
         &["role"],
         json!({
@@ -207,7 +207,7 @@ fn ag_ui() -> Vec<Named> {
     ]
 }
 
-fn a2a() -> Vec<Named> {
+fn a2a() -> Vec<NamedSchema> {
     let tasks = json!({
         "tasks": list(&reference("A2aTask")),
         "nextPageToken": text(),
@@ -292,7 +292,7 @@ fn task() -> Value {
     )
 }
 
-fn mcp() -> Vec<Named> {
+fn mcp() -> Vec<NamedSchema> {
     let message = json!({"jsonrpc": one_of(&["2.0"]), "method": text(), "params": {"type": "object"}});
     vec![("McpMessage", object(&["jsonrpc"], message)), ("McpAnswer", rpc_answer())]
 }

@@ -48,7 +48,7 @@ pub struct KindRow {
     /// The notation under that key.
     pub(in crate::config) form: Form,
     /// The imports without which a component cannot use it.
-    pub(super) needs: Needed,
+    pub(super) needs: RequiredImports,
     /// The option of `tollgate grant` and `tollgate revoke`, without its dashes.
     pub flag: &'static str,
     /// The name of the option's value in help texts.
@@ -88,7 +88,7 @@ impl Form {
 
 /// The imports without which a kind of grants has no effect.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Needed {
+pub(super) enum RequiredImports {
     /// None.
     Nothing,
     /// An import that uses this power.
@@ -103,7 +103,7 @@ pub static KINDS: &[KindRow] = &[
         kind: GrantKind::Files,
         path: &["files"],
         form: Form::Files,
-        needs: Needed::Power(Power::Files),
+        needs: RequiredImports::Power(Power::Files),
         flag: "files",
         request: "read the files of a directory, as",
         ..BLANK
@@ -112,7 +112,7 @@ pub static KINDS: &[KindRow] = &[
         kind: GrantKind::Http,
         path: &["http"],
         form: Form::Names(checks::http),
-        needs: Needed::Power(Power::Http),
+        needs: RequiredImports::Power(Power::Http),
         flag: "http",
         value_name: "PATTERN",
         help: Some("HTTP requests, such as 'GET,POST https://api.example.com/v1/'"),
@@ -133,7 +133,7 @@ pub static KINDS: &[KindRow] = &[
         kind: GrantKind::Secrets,
         path: &["secrets"],
         form: Form::Names(checks::secret),
-        needs: Needed::Power(Power::Http),
+        needs: RequiredImports::Power(Power::Http),
         flag: "secret",
         value_name: "NAME",
         help: Some("A secret of [secrets.NAME] to add to its requests"),
@@ -143,7 +143,7 @@ pub static KINDS: &[KindRow] = &[
     KindRow {
         kind: GrantKind::Settings,
         path: &["settings"],
-        needs: Needed::Power(Power::Settings),
+        needs: RequiredImports::Power(Power::Settings),
         flag: "setting",
         granted: "setting ",
         request: "read the setting",
@@ -153,7 +153,7 @@ pub static KINDS: &[KindRow] = &[
         kind: GrantKind::Environment,
         path: &["environment"],
         form: Form::Names(checks::variable),
-        needs: Needed::Interface("wasi:cli/environment@"),
+        needs: RequiredImports::Interface("wasi:cli/environment@"),
         flag: "env",
         value_name: "NAME",
         help: Some("A variable of the host's environment"),
@@ -194,7 +194,7 @@ pub static KINDS: &[KindRow] = &[
         kind: GrantKind::Delegates,
         path: &["delegates"],
         form: Form::Delegates,
-        needs: Needed::Power(Power::Delegates),
+        needs: RequiredImports::Power(Power::Delegates),
         flag: "delegate",
         value_name: "AGENT",
         help: Some("An agent of the configuration that its tools may run"),
@@ -207,7 +207,7 @@ const BLANK: KindRow = KindRow {
     kind: GrantKind::Files,
     path: &[],
     form: Form::Values,
-    needs: Needed::Nothing,
+    needs: RequiredImports::Nothing,
     flag: "",
     value_name: "",
     help: None,
@@ -240,11 +240,11 @@ impl KindRow {
     /// `None` if it can use it.
     pub(super) fn unusable(&self, imports: &[Import]) -> Option<&'static str> {
         let (name, is_usable) = match self.needs {
-            Needed::Nothing => return None,
-            Needed::Power(power) => {
+            RequiredImports::Nothing => return None,
+            RequiredImports::Power(power) => {
                 (power.as_str(), imports.iter().any(|import| import.power == Some(power)))
             }
-            Needed::Interface(start) => {
+            RequiredImports::Interface(start) => {
                 (self.path[0], imports.iter().any(|import| import.interface.starts_with(start)))
             }
         };
