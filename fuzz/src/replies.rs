@@ -58,13 +58,13 @@ fn size(reply: &ModelReply) -> usize {
 }
 
 /// The models, and the reply that all of them receive.
-struct Asked {
+struct AskedModels {
     models: Vec<Arc<dyn Model>>,
     answer: Arc<Mutex<Vec<u8>>>,
 }
 
-fn asked() -> &'static Asked {
-    static ASKED: OnceLock<Asked> = OnceLock::new();
+fn asked() -> &'static AskedModels {
+    static ASKED: OnceLock<AskedModels> = OnceLock::new();
     ASKED.get_or_init(|| {
         let listener = crate::runtime().block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let url = format!("http://{}/v1", listener.local_addr().unwrap());
@@ -77,7 +77,7 @@ fn asked() -> &'static Asked {
             let config: ModelConfig = toml::from_str(&text).unwrap();
             config.build(std::path::Path::new("."), |_| Some("key".to_owned())).unwrap()
         };
-        Asked { models: PROVIDERS.into_iter().map(model).collect(), answer }
+        AskedModels { models: PROVIDERS.into_iter().map(model).collect(), answer }
     })
 }
 

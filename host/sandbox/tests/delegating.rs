@@ -48,9 +48,9 @@ fn delegates() -> Guest {
 
 /// Records requests and runs nothing.
 #[derive(Default)]
-struct Asked(Mutex<Vec<ChildRequest>>);
+struct RequestRecorder(Mutex<Vec<ChildRequest>>);
 
-impl ChildRunner for Asked {
+impl ChildRunner for RequestRecorder {
     fn refuse(&self, _: &str) -> Option<ChildError> {
         None
     }
@@ -63,7 +63,7 @@ impl ChildRunner for Asked {
 
 #[tokio::test]
 async fn a_secret_is_blanked_in_what_another_agent_is_told() {
-    let asked: Arc<Asked> = Arc::default();
+    let asked: Arc<RequestRecorder> = Arc::default();
     let mut bench = Bench::load(&sandbox(), &delegates()).await.unwrap();
     bench.children = Arc::clone(&asked) as Arc<dyn ChildRunner>;
     let to = "https://api.example.com".parse().unwrap();
@@ -106,7 +106,7 @@ async fn z3_a_request_that_is_refused_at_once_neither_stops_the_clock_nor_is_rea
 
 #[tokio::test]
 async fn z3_messages_are_counted_before_they_are_read_and_nobody_is_asked() {
-    let asked: Arc<Asked> = Arc::default();
+    let asked: Arc<RequestRecorder> = Arc::default();
     let mut bench = Bench::load(&sandbox(), &hostile::CHILDREN_OF_MANY_MESSAGES).await.unwrap();
     bench.children = Arc::clone(&asked) as Arc<dyn ChildRunner>;
     let attempt = bench.call(anything()).await;

@@ -19,7 +19,7 @@ use tollgate_agent::run::{
 use tollgate_agent::state::StateChange;
 
 type Gates = Box<dyn Fn(&Question, &Run) -> Vec<GateVerdict>>;
-type Before = Box<dyn Fn(&Question) -> HookAnswer>;
+type BeforeHook = Box<dyn Fn(&Question) -> HookAnswer>;
 type After = Box<dyn Fn(&EndedCall) -> HookAnswer>;
 
 /// An entry of a thread's record as a store keeps it.
@@ -35,7 +35,7 @@ pub(crate) struct World {
     pub(crate) run: Run,
     pub(crate) now_ms: u64,
     pub(crate) gates: Gates,
-    pub(crate) before: Before,
+    pub(crate) before: BeforeHook,
     /// The answer of the hooks after calls; `None` if they have not answered yet.
     pub(crate) after: Option<After>,
     /// Every event so far.

@@ -336,10 +336,10 @@ async fn z10_a_rule_that_allows_by_name_what_nobody_approved_is_named_at_start()
 
 /// A model that stores the instructions sent before the conversation.
 #[derive(Default)]
-struct Told(Mutex<Vec<String>>);
+struct PromptRecorder(Mutex<Vec<String>>);
 
 #[async_trait::async_trait]
-impl Model for Told {
+impl Model for PromptRecorder {
     fn name(&self) -> &str {
         "told"
     }
@@ -361,7 +361,7 @@ async fn z9_a_components_state_is_in_no_instructions_unless_it_was_allowed_there
     ] {
         let place = place(grants);
         place.put("evil.wasm", &guest.bytes());
-        let model = Arc::new(Told::default());
+        let model = Arc::new(PromptRecorder::default());
         let agent = Agent::new("default", Arc::clone(&model) as Arc<dyn Model>);
         let agent = agent.with_tools(tools.iter().copied()).with_instructions(instructions);
         let host = Host::builder().toolbox(place.load().await.toolbox).agent(agent).build().unwrap();

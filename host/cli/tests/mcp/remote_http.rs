@@ -17,7 +17,7 @@ pub(crate) struct HttpServer {
 }
 
 /// A request, as far as an answer depends on it.
-pub(crate) struct Asked {
+pub(crate) struct SentRequest {
     /// The method of its message; `answer` for an answer, and the method of HTTP without a message.
     pub(crate) method: String,
     id: Value,
@@ -48,12 +48,12 @@ impl Reply {
         Self::Answer(format!("HTTP/1.1 {status}\r\n{head}\r\n{body}"))
     }
 
-    fn result(asked: &Asked, result: &Value) -> Self {
+    fn result(asked: &SentRequest, result: &Value) -> Self {
         let answer = json!({"jsonrpc": "2.0", "id": asked.id, "result": result});
         Self::with_headers("200 OK", "mcp-session-id: one\r\n", &answer.to_string())
     }
 
-    fn usual(asked: &Asked) -> Self {
+    fn usual(asked: &SentRequest) -> Self {
         match asked.method.as_str() {
             "initialize" => Self::result(
                 asked,
@@ -74,7 +74,7 @@ impl Reply {
 }
 
 impl HttpServer {
-    pub(crate) fn start(reply: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Self {
+    pub(crate) fn start(reply: impl Fn(&SentRequest) -> Reply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let reply = Arc::new(reply);
@@ -97,7 +97,7 @@ pub(crate) fn place_of(server: HttpServer) -> Place {
 }
 
 /// Answers one request; `None` if the connection is over.
-fn serve(mut stream: &TcpStream, reply: &impl Fn(&Asked) -> Reply) -> Option<()> {
+fn serve(mut stream: &TcpStream, reply: &impl Fn(&SentRequest) -> Reply) -> Option<()> {
     let asked = read(stream)?;
     let reply = match reply(&asked) {
         Reply::Usual => Reply::usual(&asked),
@@ -119,7 +119,7 @@ fn serve(mut stream: &TcpStream, reply: &impl Fn(&Asked) -> Reply) -> Option<()>
     }
 }
 
-fn read(stream: &TcpStream) -> Option<Asked> {
+fn read(stream: &TcpStream) -> Option<SentRequest> {
     let mut read = BufReader::new(stream);
     let (mut first, mut token, mut length) = (String::new(), String::new(), 0);
     read.read_line(&mut first).ok().filter(|bytes| *bytes > 0)?;
@@ -141,7 +141,7 @@ fn read(stream: &TcpStream) -> Option<Asked> {
         None if message.is_object() => "answer",
         None => first.split(' ').next()?,
     };
-    Some(Asked { method: method.to_owned(), id: message["id"].clone(), token })
+    Some(SentRequest { method: method.to_owned(), id: message["id"].clone(), token })
 }
 
 fn said(place: &Place, arguments: &[&str]) -> Said {
