@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
-use tollgate_artifacts::good;
+use tollgate_artifacts::{good, hostile};
 
 /// A backstop for waits that would otherwise hang.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -269,6 +269,36 @@ async fn followers_and_repeated_requests_survive_a_killed_server() {
     let run: Value = client.get(&run_url).bearer_auth(&key).send().await.unwrap().json().await.unwrap();
     let expected: Vec<u64> = (1..=run["events"].as_u64().unwrap()).collect();
     assert!(numbers.iter().all(|seen| *seen == expected), "{expected:?} {numbers:?}");
+}
+
+/// A run whose server was killed is recovered over HTTP. The answer names what the record has no place for.
+#[tokio::test]
+async fn an_interrupted_run_is_recovered_over_http() {
+    let config = "[model]\nprovider = \"recorded\"\nfile = \"turns.toml\"\n[limits]\ntimeout_ms = 120_000\n";
+    let place = Place::new().with_tools(&[hostile::SLEEP_FOR_EVER]).with_config(config);
+    place.write("turns.toml", "[[turn]]\ncalls = [{ name = \"sleep-for-ever\", arguments = {} }]\n");
+    let made = place.type_in(&["keys", "add", "ada", "--scope", "use", "--json"]).ends_with(0).json();
+    let key = made["key"].as_str().unwrap().to_owned();
+    let client = client();
+    let get = async |url: String| -> Value {
+        client.get(url).bearer_auth(&key).send().await.unwrap().json().await.unwrap()
+    };
+    let serving = Serving::start(&place);
+    let start = client.post(format!("{}/api/v1/runs", serving.url)).bearer_auth(&key);
+    let start = start.header("prefer", "respond-async").json(&json!({"agent": "default", "input": "Go."}));
+    let run: Value = start.send().await.unwrap().json().await.unwrap();
+    let path = format!("/api/v1/runs/{}", run["run_id"].as_str().unwrap());
+    while !get(format!("{}{path}/events", serving.url)).await.to_string().contains("call_started") {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    serving.kill();
+    let serving = Serving::start(&place);
+    assert_eq!(get(format!("{}{path}", serving.url)).await["status"], "interrupted");
+    let recover = client.post(format!("{}{path}/recover", serving.url)).bearer_auth(&key);
+    let recovered = recover.json(&json!({"reason": "It was killed."})).send().await.unwrap();
+    assert_eq!(recovered.status(), StatusCode::ACCEPTED);
+    assert_eq!(recovered.headers()["tollgate-ignored"], "reason");
+    assert_ne!(get(format!("{}{path}", serving.url)).await["status"], "interrupted");
 }
 
 /// The console's "Always" counts for the next call, without a restart, and is in the configuration.

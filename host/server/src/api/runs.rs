@@ -2,10 +2,11 @@
 
 use super::pages::{Page, cursor, limit, place, time};
 use crate::access::Principal;
+use crate::agent_runs::name_ignored;
 use crate::body::JsonBody;
 use crate::idempotency::{self, KeyedRequest, KeyedStart, REPLAYED};
 use crate::load::ClientShare;
-use crate::operations::{RunStart, StartedRun};
+use crate::operations::{RunStart, StartedRun, keep_running};
 use crate::parameters::{PathParameters, QueryParameters};
 use crate::problem::Problem;
 use crate::runs::{RunDocument, RunListing, ended_call, run_document, run_listing};
@@ -433,6 +434,8 @@ pub(super) async fn cancel(
 }
 
 /// Resume a run whose process is gone
+///
+/// The record has no place for a `reason`; the header `Tollgate-Ignored` names it.
 #[utoipa::path(post, path = "/api/v1/runs/{id}/recover", tag = "runs", security(("key" = ["use"]), ("key" = ["operate"])),
     params(("id" = String, Path, description = "The run's id")), request_body = ReasonBody,
     responses((status = 202, description = "The run is at work", body = RunDocument)))]
@@ -440,7 +443,7 @@ pub(super) async fn recover(
     State(state): State<Shared>,
     principal: Principal,
     PathParameters(id): PathParameters<String>,
-    _body: JsonBody<ReasonBody>,
+    body: JsonBody<ReasonBody>,
 ) -> Result<Response, Problem> {
     let run = state.visible_run(&principal, &id, &[Scope::Operate]).await?;
     principal.require(if run.is_own && principal.has(Scope::Use) { Scope::Use } else { Scope::Operate })?;
@@ -456,6 +459,10 @@ pub(super) async fn recover(
             return Err(Problem::new(StatusCode::CONFLICT, "already_ended", detail));
         }
     }
-    crate::operations::keep_running(state.host.recover(&id).await?);
-    Ok((StatusCode::ACCEPTED, Json(run_document(&state, &principal, &run).await?)).into_response())
+    keep_running(state.host.recover(&id).await?);
+    let mut response =
+        (StatusCode::ACCEPTED, Json(run_document(&state, &principal, &run).await?)).into_response();
+    let ignored: Vec<String> = body.value.reason.map(|_| "reason".to_owned()).into_iter().collect();
+    name_ignored(&mut response, &ignored);
+    Ok(response)
 }
