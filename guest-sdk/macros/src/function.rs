@@ -102,7 +102,7 @@ fn describe(item: &ItemFn, parameters: &mut [Parameter]) -> syn::Result<Descript
 /// Explains a description without a parameter, most likely one that was renamed.
 fn undescribable(item: &ItemFn, parameters: &[Parameter], name: &str) -> Error {
     let hint = match parameters.iter().any(|one| matches!(one, Parameter::Whole(_))) {
-        true => "; the fields of `#[args]` are described where they stand",
+        true => "; the fields of `#[args]` are described where they are declared",
         false => "",
     };
     Error::new(

@@ -53,7 +53,7 @@ impl Parameter {
         if let Some(schema) = own.schema.first().filter(|_| is_context || own.whole) {
             return Err(syn::Error::new_spanned(
                 schema,
-                "`#[schemars]` is for one argument; the fields of `#[args]` have it where they stand",
+                "`#[schemars]` is for one argument; the fields of `#[args]` have it where they are declared",
             ));
         }
         if is_context {

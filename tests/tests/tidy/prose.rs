@@ -28,7 +28,12 @@ const fn negated(words: &'static str) -> Pattern {
     Pattern { words, opens: false, instead: "`is not a`", unless_next: "longer" }
 }
 
-const PATTERNS: [Pattern; 29] = [
+/// `It stands there`, but not `it stands for`.
+const fn standing(words: &'static str) -> Pattern {
+    Pattern { words, opens: false, instead: "`is`, `exists`", unless_next: "for" }
+}
+
+const PATTERNS: [Pattern; 32] = [
     opening("what", "start with a noun, or name the actor and use a verb"),
     opening("who", "name the actor"),
     opening("whoever", "name the actor"),
@@ -58,6 +63,9 @@ const PATTERNS: [Pattern; 29] = [
     anywhere("is no number", "`is not a number`"),
     anywhere("it lies", "`it is`"),
     anywhere("that lies", "`that is`"),
+    standing("it stands"),
+    standing("that stands"),
+    standing("which stands"),
 ];
 
 /// Plain sentences in which a pattern occurs.
@@ -139,6 +147,8 @@ fn patterns_find_what_they_are_for() {
     assert!(!occurs(&inside, "This toldering"));
     assert!(occurs(&negated("it is no"), "Perhaps it is no tool."));
     assert!(!occurs(&negated("it is no"), "Perhaps it is no longer a tool."));
+    assert!(occurs(&standing("it stands"), "It is read where it stands."));
+    assert!(!occurs(&standing("it stands"), "It stands for any characters."));
     let lines: Vec<String> =
         prose("One `nobody` two\n```sh\nnobody\n```\nthree").map(|(_, text)| text).collect();
     assert_eq!(lines, ["One  two", "three"]);
