@@ -45,6 +45,7 @@ impl Ids {
             ("{run}", &self.run),
             ("{task}", &self.run),
             ("{thread}", &self.thread),
+            ("{session}", &self.session),
             ("{chat}", &self.thread),
             ("{suspension}", &self.suspension.replace('/', "%2F")),
         ] {
@@ -90,7 +91,7 @@ impl Ids {
 }
 
 /// The routes that are not in the OpenAPI document.
-const OTHERS: [(&str, &str); 7] = [
+const OTHERS: [(&str, &str); 9] = [
     ("GET", "/console/runs/{run}"),
     ("GET", "/console/runs/{run}?view=events"),
     ("GET", "/console/runs/{run}/events/1"),
@@ -98,6 +99,25 @@ const OTHERS: [(&str, &str); 7] = [
     ("GET", "/console/live?view=run&run={run}"),
     ("POST", "/console/runs/{run}/cancel"),
     ("POST", "/console/runs/{run}/decide"),
+    ("GET", "/console/thread?id=ada%2F{thread}"),
+    ("POST", "/console/access/sessions/{session}/end"),
+];
+
+/// The routes of the console that name nothing of another principal.
+const CONSOLE_OF_ALL: [&str; 13] = [
+    "/",
+    "/waiting",
+    "/runs",
+    "/threads",
+    "/tools",
+    "/tools/{tool}",
+    "/tools/{tool}/enable",
+    "/agents",
+    "/usage",
+    "/audit",
+    "/playground",
+    "/access",
+    "/codes/{code}",
 ];
 
 /// The resources of the document that do not belong to a principal.
@@ -211,7 +231,8 @@ async fn things_of_others_are_like_things_that_do_not_exist() {
     }
     // Nothing was changed, and all of it exists for its owner.
     let is_read = |(method, path): &&(String, String)| {
-        method.eq_ignore_ascii_case("get") && (path.starts_with("/api") || path.starts_with("/console/runs"))
+        let is_page = ["/console/runs", "/console/thread"].iter().any(|page| path.starts_with(page));
+        method.eq_ignore_ascii_case("get") && (path.starts_with("/api") || is_page)
     };
     for (method, path) in routes.iter().filter(is_read) {
         let own = send(&server, &ada, method, path, &ids).await;
@@ -219,6 +240,24 @@ async fn things_of_others_are_like_things_that_do_not_exist() {
     }
     let (_, run) = server.get(&ada, &format!("/api/v1/runs/{}", ids.run)).await;
     assert_eq!(run["status"], "waiting");
+}
+
+#[test]
+fn the_table_knows_each_route_of_the_console() {
+    let is_route = |known: &str, route: &str| {
+        let known = known.strip_prefix("/console").unwrap_or(known);
+        let known: Vec<&str> = known.split('?').next().unwrap_or_default().split('/').collect();
+        let route: Vec<&str> = route.split('/').collect();
+        let same = |(known, part): (&&str, &&str)| part.starts_with('{') || known == part;
+        known.len() == route.len() && known.iter().zip(&route).all(same)
+    };
+    let router = include_str!("../../src/console/mod.rs").split(".route(\"").skip(1);
+    let routes: Vec<&str> = router.filter_map(|rest| rest.split('"').next()).collect();
+    assert!(routes.len() > 20, "{routes:?}");
+    for route in routes.into_iter().filter(|route| !route.starts_with("/console/assets/")) {
+        let is_tried = OTHERS.iter().any(|(_, known)| is_route(known, route));
+        assert!(is_tried != CONSOLE_OF_ALL.contains(&route), "these tables do not know {route}");
+    }
 }
 
 /// The routes of the document that change something and answer no question, and why. Of the others,
