@@ -289,7 +289,8 @@ fn kinds() -> Object {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct RunQuery {
-    /// Only runs of this status: running, waiting, completed, blocked, stopped, cancelled, failed.
+    /// Only runs of this status: running, waiting, completed, blocked, stopped, cancelled, failed. Queued
+    /// and interrupted runs are among the running ones.
     #[param(schema_with = statuses)]
     status: Option<String>,
     /// Only runs of this agent.
