@@ -70,7 +70,6 @@ pub mod sandbox;
 pub mod tools;
 
 mod host;
-pub mod replay;
 pub mod run;
 mod state_key;
 pub mod store;
@@ -81,7 +80,7 @@ pub use config::DIRECT_AGENT;
 pub use error::{HostError, RequestRefusal, SetupError};
 pub use host::{
     Busy, CLIENT_MEMORY_PART, CallRequest, FollowUntil, Host, HostBuilder, RunFollower, RunOptions,
-    RunRequest, WorkOptions,
+    RunRequest, WorkOptions, replay,
 };
 
 pub use gates::{Gate, ProposedCall, Verdict};

@@ -10,6 +10,7 @@ mod control;
 mod ending;
 mod follower;
 mod listening;
+pub mod replay;
 mod request;
 mod room;
 mod thread_memory;

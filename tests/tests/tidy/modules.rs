@@ -237,7 +237,6 @@ const ORDERS: &[Order] = &[
             "run",
             "host",
             "metrics",
-            "replay",
         ],
     },
     Order {

@@ -4,8 +4,8 @@
 //! random seed, and the same version of the component. Nothing is stored, and nothing outside
 //! of the sandbox is touched.
 
+use super::Host;
 use crate::error::HostError;
-use crate::host::Host;
 use crate::run::RunError;
 use crate::tools::{ArchivedTools, AttemptRequest, CallContext, Toolbox};
 use futures::FutureExt;
