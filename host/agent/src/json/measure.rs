@@ -13,6 +13,10 @@ pub const MAX_NODES: usize = 500_000;
 /// The depth at which serde_json refuses a text.
 pub(super) const READER_DEPTH: usize = 128;
 
+/// The prefix of the keys with which `serde_json` marks its own special values. It parses the string that
+/// belongs to such a key as JSON of its own.
+pub(super) const RESERVED: &str = "$serde_json::";
+
 /// Bytes of one value within a list. A list's capacity is at most twice its length.
 const ELEMENT_BYTES: u64 = 2 * size_of::<Value>() as u64;
 /// Bytes of a list's initial allocation.
@@ -50,6 +54,7 @@ pub struct Measure {
 pub fn measure(bytes: &[u8]) -> Measure {
     let mut at = 0;
     let mut measure = Measure::default();
+    let mut is_parsed_again = false;
     while let Some(byte) = bytes.get(at) {
         let began = at;
         at += 1;
@@ -58,9 +63,13 @@ pub fn measure(bytes: &[u8]) -> Measure {
             b'{' => measure.add_object(),
             b'"' => {
                 at = end_of_string(bytes, began);
-                match is_key(bytes, at) {
-                    true => measure.add_key(at - began),
-                    false => measure.add_text(at - began),
+                if is_key(bytes, at) {
+                    measure.add_key(at - began);
+                    is_parsed_again = is_reserved_key(&bytes[began + 1..at]);
+                } else if std::mem::take(&mut is_parsed_again) {
+                    measure.add_json_text(at - began);
+                } else {
+                    measure.add_text(at - began);
                 }
             }
             b' ' | b'\n' | b'\r' | b'\t' | b',' | b':' | b']' | b'}' => {}
@@ -123,6 +132,14 @@ impl Measure {
         self.parsed_bytes += MEMBER_BYTES - ELEMENT_BYTES + bytes as u64;
     }
 
+    /// Adds a string of this many bytes that is parsed as JSON of its own. Each of its values takes at
+    /// least a byte and a separator, and at most the memory of an object.
+    fn add_json_text(&mut self, bytes: usize) {
+        let nodes = bytes / 2 + 1;
+        self.nodes += nodes;
+        self.parsed_bytes += bytes as u64 + nodes as u64 * (ELEMENT_BYTES + OBJECT_BYTES);
+    }
+
     /// Adds a value that takes this many bytes beyond its element.
     fn add_value(&mut self, bytes: u64) {
         self.nodes += 1;
@@ -170,6 +187,27 @@ pub(super) fn end_of_string(bytes: &[u8], start: usize) -> usize {
         at += 2;
     }
     bytes.len()
+}
+
+/// Returns whether a key, as it is written after its opening quote, begins like those with which
+/// `serde_json` marks its own special values. Their strings are parsed as JSON of their own.
+#[must_use]
+pub fn is_reserved_key(written: &[u8]) -> bool {
+    let mut rest = written;
+    for expected in RESERVED.bytes() {
+        rest = match rest {
+            [byte, after @ ..] if *byte == expected => after,
+            [b'\\', b'u', b'0', b'0', high, low, after @ ..] if code(*high, *low) == Some(expected) => after,
+            _ => return false,
+        };
+    }
+    true
+}
+
+/// Returns the byte of two hexadecimal digits.
+fn code(high: u8, low: u8) -> Option<u8> {
+    let digits = [high, low];
+    u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()
 }
 
 /// Returns whether the string that ends here is a key.
@@ -299,6 +337,23 @@ mod tests {
         assert!(left.take(&measure(list(MAX_NODES - 2).as_bytes())).is_ok());
         assert!(left.take(&measure(b"0")).is_ok());
         assert!(left.take(&measure(b"0")).is_err(), "all texts count together");
+    }
+
+    /// `serde_json` reads the string of such a key as JSON, however the key is written.
+    #[test]
+    fn z3_json_within_the_string_of_a_reserved_key_is_counted() {
+        let values = r#"{\"a\":0},"#.repeat(1_000);
+        for key in ["$serde_json::private::RawValue", r"\u0024serd\u0065_json::private::RawValue"] {
+            let text = format!(r#"[{{"{key}":"[{values}0]"}}]"#);
+            let read: Value = serde_json::from_str(&text).unwrap();
+            assert_eq!(nodes_of(&read), 2_003, "it is parsed again: {key}");
+            let (counted, parsed) = (measure(text.as_bytes()), Measure::of(&read));
+            assert!(counted.nodes >= nodes_of(&read) && counted.parsed_bytes >= parsed.parsed_bytes, "{key}");
+        }
+        for key in ["$serde_json:", "serde_json::x", r"\u0025serde_json::", ""] {
+            let text = format!(r#"{{"{key}":"[{values}0]"}}"#);
+            assert_eq!(measure(text.as_bytes()).nodes, 2, "{key}");
+        }
     }
 
     proptest! {

@@ -11,7 +11,9 @@ mod reader;
 
 pub use lazy::LazyJson;
 pub(crate) use lazy::{WrittenJson, raw};
-pub use measure::{JsonError, MAX_DEPTH, MAX_NODES, Measure, NodesLeft, measure, written_bytes};
+pub use measure::{
+    JsonError, MAX_DEPTH, MAX_NODES, Measure, NodesLeft, is_reserved_key, measure, written_bytes,
+};
 pub use numbers::check_numbers;
 pub(crate) use numbers::unify_integers;
 pub use reader::{from_record, parse, parse_exact};

@@ -4,7 +4,7 @@
 //! `serde_json` fails at 128 levels below its starting point. A text beyond that is split, one level
 //! at a time, until each part is within the limit.
 
-use super::measure::{JsonError, MAX_DEPTH, READER_DEPTH, bounded, nesting};
+use super::measure::{JsonError, MAX_DEPTH, READER_DEPTH, RESERVED, bounded, nesting};
 use super::numbers::check_numbers;
 use serde::Serialize;
 use serde::de::{
@@ -18,9 +18,6 @@ use std::fmt;
 
 /// The deepest nesting accepted in the host's own records.
 const MAX_RECORD_DEPTH: usize = 2 * MAX_DEPTH;
-
-/// The prefix of the keys with which `serde_json` marks its own special values.
-const RESERVED: &str = "$serde_json::";
 
 /// Parses one JSON text, refusing repeated keys, more than [`MAX_DEPTH`] levels and more than
 /// [`MAX_NODES`](super::MAX_NODES) values. Both limits are checked before parsing starts.

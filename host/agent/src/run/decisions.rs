@@ -9,6 +9,7 @@ use super::transition::{CallEffects, Transition};
 use super::{Phase, Run};
 use crate::code::Code;
 use crate::gate::permissions;
+use crate::json;
 use crate::outcome::{Fault, ResumeMode, ToolResult, Usage};
 use crate::proposal::{Arguments, Proposal};
 use crate::question::SuspendedCall;
@@ -174,8 +175,12 @@ impl Run {
     }
 }
 
-/// Checks that an answer matches the schema of its question.
+/// Checks that an answer matches the schema of its question, and that its record can be read.
 fn check_answer(asked: &SuspendedCall, value: &Value) -> Result<(), InputRefusal> {
+    if json::depth(value) > json::MAX_DEPTH {
+        let message = format!("the answer nests deeper than {} levels; send less", json::MAX_DEPTH);
+        return Err(InputRefusal::new(message));
+    }
     let schema = asked.answer_schema().map_err(|e| InputRefusal::new(e.to_string()))?;
     let Some(schema) = schema else { return Ok(()) };
     let violations = schema.violations(value);

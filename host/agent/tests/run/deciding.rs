@@ -83,6 +83,19 @@ fn z1_an_answer_that_costs_too_much_to_check_is_refused() {
     assert_eq!(world.running(), ["a"]);
 }
 
+/// A record with such an answer could not be read.
+#[test]
+fn z1_an_answer_that_nests_too_deep_is_refused() {
+    let mut world = World::calling(&[("a", "typed", r#"{"n":1}"#)]);
+    world.end("a", pends(Ticket { response_schema: None, ..ticket(ResumeMode::ReplayToolCall) }));
+    let nested = |levels: usize| (0..levels).fold(json!(1), |value, _| json!([value]));
+    let refused = world.decide("1", "a", DecisionAnswer::Resume(nested(129))).unwrap_err();
+    assert!(refused.to_string().contains("deeper than 128 levels"), "{refused}");
+    assert!(world.is_waiting());
+    world.resume("2", "a", nested(128));
+    assert_eq!(world.running(), ["a"]);
+}
+
 #[test]
 fn w2_a_waiting_run_asks_for_nothing_and_outlives_the_process() {
     let mut world = waiting(ResumeMode::ReplayToolCall);

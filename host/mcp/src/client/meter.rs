@@ -2,6 +2,7 @@
 //! apply before a message is parsed, because parsing takes many times as much memory.
 
 use super::link::Link;
+use super::reserved_keys::ReservedKeys;
 use super::weight::{LineWeight, ReplyTooHeavy, VALUE_BYTES};
 use crate::reader::MAX_MESSAGE_BYTES;
 use bytes::Bytes;
@@ -85,12 +86,21 @@ pub(super) struct PartialMessage {
     pub(super) nodes: usize,
     in_text: bool,
     is_escaped: bool,
+    reserved: ReservedKeys,
     line: LineSoFar,
 }
 
 impl PartialMessage {
     pub(super) fn new(end: End) -> Self {
-        Self { end, bytes: 0, nodes: 1, in_text: false, is_escaped: false, line: LineSoFar::Empty }
+        Self {
+            end,
+            bytes: 0,
+            nodes: 1,
+            in_text: false,
+            is_escaped: false,
+            reserved: ReservedKeys::default(),
+            line: LineSoFar::Empty,
+        }
     }
 
     /// Reads more of the message, within its limits.
@@ -100,6 +110,7 @@ impl PartialMessage {
             if self.in_text && !self.is_escaped {
                 let skipped = memchr::memchr3(b'"', b'\\', b'\n', rest).unwrap_or(rest.len());
                 self.bytes += skipped;
+                self.nodes += self.reserved.read(&rest[..skipped]);
                 rest = &rest[skipped..];
             }
             if self.bytes > MAX_MESSAGE_BYTES {
@@ -118,9 +129,18 @@ impl PartialMessage {
         self.bytes += 1;
         match byte {
             b'\n' | b'\r' if self.end != End::Stream => return self.end_line(byte),
-            _ if self.is_escaped => self.is_escaped = false,
-            b'\\' if self.in_text => self.is_escaped = true,
-            b'"' => self.in_text = !self.in_text,
+            _ if self.is_escaped => {
+                self.is_escaped = false;
+                self.nodes += self.reserved.read(&[byte]);
+            }
+            b'\\' if self.in_text => {
+                self.is_escaped = true;
+                self.nodes += self.reserved.read(&[byte]);
+            }
+            b'"' => {
+                self.in_text = !self.in_text;
+                if self.in_text { self.reserved.begin_string() } else { self.reserved.end_string() }
+            }
             b',' | b'[' | b'{' if !self.in_text => self.nodes += 1,
             _ => {}
         }
@@ -137,6 +157,7 @@ impl PartialMessage {
         (self.in_text, self.is_escaped) = (false, false);
         if self.end == End::Line || self.line != LineSoFar::Text {
             (self.bytes, self.nodes) = (0, 1);
+            self.reserved.begin_message();
         }
         self.line = if byte == b'\r' { LineSoFar::AfterReturn } else { LineSoFar::Empty };
     }
@@ -251,5 +272,17 @@ mod tests {
             assert!(reads(End::EmptyLine, &format!("data: [0,0,0,0]{end}"), 300_000), "{end:?}");
         }
         assert!(!reads(End::EmptyLine, "data: [0,0,0]\n", 300_000), "an event ends with an empty line");
+    }
+
+    /// The parser reads the string of such a key as JSON, also if lines with other strings are in between.
+    #[test]
+    fn z3_json_within_the_string_of_a_reserved_key_is_counted() {
+        let hidden = "[0,0,0]\\n".repeat(60_000);
+        for (key, is_within) in [("text", true), ("$serde_json::private::RawValue", false)] {
+            let body = format!("{{\"{key}\":\"{hidden}\"}}");
+            assert_eq!(reads(End::Stream, &body, 1), is_within, "{key}");
+            let event = format!("data: {{\"{key}\":\nevent: \"x\"\ndata: \"{hidden}\"}}");
+            assert_eq!(reads(End::EmptyLine, &event, 1), is_within, "{key}");
+        }
     }
 }

@@ -17,6 +17,7 @@ mod negotiate;
 mod output;
 mod process;
 mod questions;
+mod reserved_keys;
 mod resources;
 mod rewrite;
 mod runner;

@@ -1,6 +1,7 @@
 //! The memory that a server's messages take once parsed, estimated while their lines arrive. A
 //! message that takes too much ends the connection before it is parsed.
 
+use super::reserved_keys::ReservedKeys;
 use tollgate_agent::code::Code;
 use tollgate_agent::json::MAX_NODES;
 use tollgate_agent::limit_places::{LimitPlaces, LimitScope};
@@ -52,6 +53,7 @@ pub(super) struct LineWeight {
     bytes: u64,
     values: usize,
     at: ScanPosition,
+    reserved: ReservedKeys,
     /// The line is complete; the next byte begins another.
     ended: bool,
 }
@@ -66,7 +68,15 @@ enum ScanPosition {
 
 impl LineWeight {
     pub(super) fn new(budget: MemoryBudget) -> Self {
-        Self { budget, memory: None, bytes: 0, values: 0, at: ScanPosition::Between, ended: false }
+        Self {
+            budget,
+            memory: None,
+            bytes: 0,
+            values: 0,
+            at: ScanPosition::Between,
+            reserved: ReservedKeys::default(),
+            ended: false,
+        }
     }
 
     /// Counts bytes that arrived.
@@ -78,6 +88,7 @@ impl LineWeight {
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
             if self.ended {
                 (self.bytes, self.values, self.ended) = (0, 0, false);
+                self.reserved.begin_message();
             }
             for byte in part {
                 self.step(*byte);
@@ -98,10 +109,17 @@ impl LineWeight {
                 self.ended = true;
                 ScanPosition::Between
             }
-            (ScanPosition::Escape, _) => ScanPosition::Text,
-            (ScanPosition::Text, b'\\') => ScanPosition::Escape,
-            (ScanPosition::Text, b'"') => ScanPosition::Between,
-            (ScanPosition::Text, _) => ScanPosition::Text,
+            (ScanPosition::Text, b'"') => {
+                self.reserved.end_string();
+                ScanPosition::Between
+            }
+            (ScanPosition::Escape | ScanPosition::Text, _) => {
+                self.values += self.reserved.read(&[byte]);
+                match (self.at, byte) {
+                    (ScanPosition::Text, b'\\') => ScanPosition::Escape,
+                    _ => ScanPosition::Text,
+                }
+            }
             (_, b' ' | b'\t' | b'\r' | b',' | b']' | b'}') => ScanPosition::Between,
             // The string before it was a key.
             (_, b':') => {
@@ -114,6 +132,7 @@ impl LineWeight {
             }
             (_, b'"') => {
                 self.values += 1;
+                self.reserved.begin_string();
                 ScanPosition::Text
             }
             (ScanPosition::Scalar, _) => ScanPosition::Scalar,
@@ -170,6 +189,27 @@ mod tests {
                 all.chunks(size).find_map(|chunk| weight.add(chunk).err()),
                 Some(ReplyTooHeavy::Values)
             );
+        }
+    }
+
+    /// The parser reads the string of such a key as JSON.
+    #[test]
+    fn z3_json_within_the_string_of_a_reserved_key_is_counted() {
+        let message = |key: &str| {
+            let hidden = "{},".repeat(200_000);
+            format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{{\"{key}\":\"[{hidden}0]\"}}}}\n")
+        };
+        for (key, is_counted) in [
+            ("text", false),
+            ("$serde_json::private::RawValue", true),
+            ("\\u0024serde_json::private::RawValue", true),
+        ] {
+            let mut weight = LineWeight::new(MemoryBudget::new(1 << 30));
+            let refused = message(key).as_bytes().chunks(7).find_map(|chunk| weight.add(chunk).err());
+            assert_eq!(refused == Some(ReplyTooHeavy::Values), is_counted, "{key}");
+            let mut weight = LineWeight::new(MemoryBudget::new(1 << 30));
+            weight.add(b"{\"$serde_json::\":0}\n").unwrap();
+            assert_eq!(weight.add(message("text").as_bytes()), Ok(()), "it is another message");
         }
     }
 

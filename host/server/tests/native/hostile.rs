@@ -136,6 +136,20 @@ async fn z3_bodies_of_too_many_values_are_not_parsed() {
     }
 }
 
+/// The JSON library reads the string of a key that it reserves as JSON of its own.
+#[tokio::test(flavor = "multi_thread")]
+async fn z3_values_within_the_string_of_a_reserved_key_are_counted() {
+    let server = TestServer::start().await;
+    let key = server.key("ada", &[Scope::Use]);
+    for name in ["$serde_json::private::RawValue", r"\u0024serde_json::private::RawValue"] {
+        let body = format!("{{\"answer\": {{\"resume\": {{\"{name}\": \"[{}0]\"}}}}}}", "0,".repeat(600_000));
+        let sent = server.request(Method::POST, "/api/v1/runs/r/questions/q").bearer_auth(&key.secret);
+        let sent = sent.header("content-type", "application/json").body(body);
+        let (status, error) = answer(sent.send().await.unwrap()).await;
+        assert_eq!((status.as_u16(), error["code"].as_str()), (413, Some("too_large")), "{error}");
+    }
+}
+
 /// A thousand connections at once, of which the server serves as many as it is configured for. All
 /// others are refused or wait, and afterwards every request is answered.
 #[tokio::test(flavor = "multi_thread")]

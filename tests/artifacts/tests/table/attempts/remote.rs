@@ -45,6 +45,14 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         party: "MCP server",
+        does: "Hides 400,000 values in one string, under a key whose string the JSON library parses again.",
+        outcome: "malformed_output, before they are parsed",
+        limit: "500,000 bytes of strings after such a key",
+        file: "host/mcp/src/client/meter.rs",
+        test: "z3_json_within_the_string_of_a_reserved_key_is_counted",
+    },
+    Attempt {
+        party: "MCP server",
         does: "Hides terminal escapes and invisible text in image types, links and embedded resources, or sends thousands of links.",
         outcome: "The text is cleaned; too_large.",
         limit: "64 parts, 3 MiB",
@@ -178,6 +186,22 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
         limit: "500,000 values, `memory_budget_bytes`",
         file: "host/server/tests/native/hostile.rs",
         test: "z3_bodies_of_too_many_values_are_not_parsed",
+    },
+    Attempt {
+        party: "HTTP client",
+        does: "Hides 400,000 values in one string, under a key whose string the JSON library parses again.",
+        outcome: "413 too_large, before they are parsed",
+        limit: "500,000 values, `memory_budget_bytes`",
+        file: "host/server/tests/native/hostile.rs",
+        test: "z3_values_within_the_string_of_a_reserved_key_are_counted",
+    },
+    Attempt {
+        party: "model server",
+        does: "Sends an event that hides its values in one string, under a key whose string the JSON library parses again.",
+        outcome: "The reply fails, and the event is never parsed.",
+        limit: "32 MiB once parsed",
+        file: "host/agent/src/json/measure.rs",
+        test: "z3_json_within_the_string_of_a_reserved_key_is_counted",
     },
     Attempt {
         party: "HTTP client",
