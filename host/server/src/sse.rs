@@ -11,15 +11,16 @@ use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use futures::{Stream, StreamExt as _};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use std::convert::Infallible;
 use std::sync::Arc;
 use tokio::sync::{Notify, OwnedSemaphorePermit};
 use tokio_util::sync::CancellationToken;
-use tollgate::{RunFollower, RunUpdate};
+use tollgate::{LiveContent, RunFollower, RunUpdate};
 use tollgate_agent::context::client_thread_id;
-use tollgate_agent::run::StoredEvent;
+use tollgate_agent::run::{Event, StoredEvent};
 
 /// The first line of each stream: the time that a client waits before it reconnects, in milliseconds.
 const RETRY: &str = "retry: 1000\n\n";
@@ -187,11 +188,49 @@ impl RunStream {
 }
 
 /// Returns an update as clients see it: with the ids of threads as their principal knows them, and
-/// without the instructions of agents, which are the operator's.
-pub(crate) fn shown(update: &RunUpdate) -> Value {
-    let mut data = json!(update);
-    show_to_client(&mut data);
-    data
+/// without the instructions of agents, which are the operator's. Other updates are written as they
+/// are, because parsed values take up to a hundred times as much memory.
+pub(crate) fn shown(update: &RunUpdate) -> Box<RawValue> {
+    let written = match is_changed(update) {
+        false => to_raw_value(update),
+        true => {
+            let mut data = json!(update);
+            show_to_client(&mut data);
+            to_raw_value(&data)
+        }
+    };
+    written.unwrap_or_default()
+}
+
+/// Returns whether clients see an update otherwise than it is recorded.
+fn is_changed(update: &RunUpdate) -> bool {
+    match update {
+        RunUpdate::Stored(stored) => {
+            matches!(stored.event, Event::RunStarted { .. } | Event::Transferred { .. })
+        }
+        RunUpdate::Live(_) => false,
+        RunUpdate::Child(update) => is_changed(&update.child),
+    }
+}
+
+/// Returns whether an update is for the operator alone, as denied operations and consoles are.
+fn is_for_operator(update: &RunUpdate) -> bool {
+    match update {
+        RunUpdate::Stored(_) => false,
+        RunUpdate::Live(live) => {
+            matches!(live.piece, LiveContent::CallConsole { .. } | LiveContent::CallDenied { .. })
+        }
+        RunUpdate::Child(update) => is_for_operator(&update.child),
+    }
+}
+
+/// Returns the type of a written update.
+fn type_of(written: &RawValue) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Typed {
+        r#type: String,
+    }
+    serde_json::from_str(written.get()).ok().map(|Typed { r#type }| r#type)
 }
 
 /// Changes an update, and the child's in it, into the form that clients see.
@@ -214,15 +253,11 @@ fn show_to_client(data: &mut Value) {
 /// Returns an update as an event; `None` if the stream leaves it out.
 pub(crate) fn event(update: &RunUpdate, options: StreamOptions) -> Option<Bytes> {
     Some(match update {
+        update if is_for_operator(update) => return None,
         RunUpdate::Stored(stored) => stored_event(stored, update),
         RunUpdate::Live(_) => {
             let data = shown(update);
-            let name = data["type"].as_str().unwrap_or("live").to_owned();
-            // Denied operations and consoles are for the operator.
-            if matches!(name.as_str(), "call_console" | "call_denied") {
-                return None;
-            }
-            serialize(&name, None, &data)
+            serialize(&type_of(&data).unwrap_or_else(|| "live".to_owned()), None, &data)
         }
         RunUpdate::Child(_) => {
             if !options.children {
@@ -236,7 +271,8 @@ pub(crate) fn event(update: &RunUpdate, options: StreamOptions) -> Option<Bytes>
 /// Returns the event of an update that is stored.
 fn stored_event(stored: &StoredEvent, update: &RunUpdate) -> Bytes {
     let data = shown(update);
-    serialize(data["type"].as_str().unwrap_or("event"), Some(stored.number), &data)
+    let name = type_of(&data).unwrap_or_else(|| "event".to_owned());
+    serialize(&name, Some(stored.number), &data)
 }
 
 /// Serializes an event. The data is one line, because compact JSON contains no line breaks.
@@ -248,4 +284,48 @@ pub(crate) fn serialize(name: &str, id: Option<u64>, data: &impl Serialize) -> B
     }
     text.push_str(&format!("event: {name}\ndata: {data}\n\n"));
     text.into()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use tollgate::run::{ChildUpdate, LiveUpdate};
+
+    fn live(piece: LiveContent) -> RunUpdate {
+        RunUpdate::Live(LiveUpdate { run_id: "r".into(), after: 1, index: 1, piece })
+    }
+
+    fn of_child(update: RunUpdate) -> RunUpdate {
+        let child = Box::new(update);
+        RunUpdate::Child(ChildUpdate { run_id: "p".into(), call_id: "c".into(), ordinal: 1, child })
+    }
+
+    #[test]
+    fn denied_operations_are_not_sent_to_clients_also_those_of_children() {
+        let options = StreamOptions { children: true };
+        let denied = || {
+            let denied = vec!["read /etc/passwd".to_owned()];
+            live(LiveContent::CallDenied { call_id: "c".into(), attempt: 1, denied })
+        };
+        let text = || live(LiveContent::TextDelta { text: "hello".to_owned() });
+        for (update, is_sent) in [
+            (denied(), false),
+            (of_child(denied()), false),
+            (of_child(of_child(denied())), false),
+            (text(), true),
+            (of_child(text()), true),
+        ] {
+            assert_eq!(event(&update, options).is_some(), is_sent, "{update:?}");
+        }
+    }
+
+    #[test]
+    fn updates_are_written_as_they_are_recorded_with_the_name_of_their_type() {
+        let stored = StoredEvent { run_id: "r".into(), number: 2, at_ms: 3, event: Event::RunWaiting };
+        let update = RunUpdate::Stored(Arc::new(stored));
+        let sent = event(&update, StreamOptions { children: true }).unwrap();
+        let data = serde_json::to_string(&json!(update)).unwrap();
+        assert_eq!(sent, format!("id: 2\nevent: run_waiting\ndata: {data}\n\n"));
+    }
 }

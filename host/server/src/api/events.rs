@@ -14,7 +14,7 @@ use axum::extract::{Extension, State};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::value::RawValue;
 use tollgate::store::PageLimit;
 use tollgate::{FollowUntil, RunUpdate};
 use utoipa::{IntoParams, ToSchema};
@@ -66,7 +66,7 @@ pub(super) enum Until {
 pub(super) struct EventPage {
     /// The events, oldest first, as `tollgate show --json` prints them.
     #[schema(value_type = Vec<Object>)]
-    items: Vec<Value>,
+    items: Vec<Box<RawValue>>,
     /// The value of `after` for the next page; absent on the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<u64>,

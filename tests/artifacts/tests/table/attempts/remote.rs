@@ -229,6 +229,14 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         party: "HTTP client",
+        does: "Follows a run, to see the consoles and the denied operations of its child runs.",
+        outcome: "They are not sent.",
+        limit: "rule",
+        file: "host/server/src/sse.rs",
+        test: "denied_operations_are_not_sent_to_clients_also_those_of_children",
+    },
+    Attempt {
+        party: "HTTP client",
         does: "Uses up the memory and asks for a run of another principal, to learn from 503 that it exists.",
         outcome: "404, before the size of its record is looked at",
         limit: "rule",
