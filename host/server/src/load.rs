@@ -27,6 +27,8 @@ const SMALL_BYTES: usize = 4 * 1024;
 const SMALL_ANSWER_BYTES: u64 = 64 * 1024;
 /// The number of requests that hold a whole record or thread in memory at a time; others wait.
 const WHOLE_RECORDS: usize = 4;
+/// The number of those of one principal: others do not wait until all of its requests are done.
+const WHOLE_RECORDS_OF_ONE: usize = WHOLE_RECORDS / 2;
 /// How long a request waits for a connection place of its principal: a client that has read an answer may
 /// send the next request before the server has noticed.
 const PLACE_WAIT: Duration = Duration::from_millis(500);
@@ -68,18 +70,26 @@ struct ClientLimits {
     bodies: MemoryShare,
     /// The memory of answers that are not written yet.
     answers: MemoryShare,
+    whole_records: Arc<Semaphore>,
 }
 
 impl ClientLimits {
     /// Returns whether a request, or something that goes on after its request, has a place.
     fn is_in_use(self: &Arc<Self>) -> bool {
         // A place keeps its semaphore.
-        let Self { requests: _, calls, runs, streams, connections, bodies, answers } = &**self;
-        let places = [calls, runs, streams, connections];
+        let Self { requests: _, calls, runs, streams, connections, bodies, answers, whole_records } = &**self;
+        let places = [calls, runs, streams, connections, whole_records];
         Arc::strong_count(self) > 1
             || places.into_iter().any(|places| Arc::strong_count(places) > 1)
             || [bodies, answers].into_iter().any(MemoryShare::is_in_use)
     }
+}
+
+/// A place for a whole record or thread in memory.
+#[derive(Debug)]
+pub(crate) struct WholeRecordPlace {
+    _of_principal: OwnedSemaphorePermit,
+    _of_all: OwnedSemaphorePermit,
 }
 
 /// The part of a principal's limits that one request takes.
@@ -108,11 +118,14 @@ impl Load {
         }
     }
 
-    /// Waits for a place to read a whole record or thread. Hold it until the answer is made, and do
-    /// not wait for a second one meanwhile.
-    pub(crate) async fn whole_record(&self) -> Option<OwnedSemaphorePermit> {
-        // The semaphore is never closed.
-        Arc::clone(&self.whole_records).acquire_owned().await.ok()
+    /// Waits for a place to read a whole record or thread for a principal. Hold it until the answer is
+    /// made, and do not wait for a second one meanwhile.
+    pub(crate) async fn whole_record(&self, name: &str) -> Option<WholeRecordPlace> {
+        let own = Arc::clone(&self.limits(name).whole_records);
+        // The semaphores are never closed.
+        let of_principal = own.acquire_owned().await.ok()?;
+        let of_all = Arc::clone(&self.whole_records).acquire_owned().await.ok()?;
+        Some(WholeRecordPlace { _of_principal: of_principal, _of_all: of_all })
     }
 
     /// Returns the limits of a principal that uses nothing.
@@ -126,19 +139,23 @@ impl Load {
             connections: Arc::new(Semaphore::new(self.connections)),
             bodies: share(),
             answers: share(),
+            whole_records: Arc::new(Semaphore::new(WHOLE_RECORDS_OF_ONE)),
         })
+    }
+
+    /// Returns the limits of the principal with this name.
+    fn limits(&self, name: &str) -> Arc<ClientLimits> {
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        if clients.len() > MANY {
+            clients.retain(|_, limits| limits.is_in_use());
+        }
+        Arc::clone(clients.entry(name.to_owned()).or_insert_with(|| self.of_one()))
     }
 
     /// Returns the share of a request of this principal. A connection has one request at a time, so
     /// the places for connections bound the requests too.
     pub(crate) fn share(&self, name: &str) -> ClientShare {
-        let limits = {
-            let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
-            if clients.len() > MANY {
-                clients.retain(|_, limits| limits.is_in_use());
-            }
-            Arc::clone(clients.entry(name.to_owned()).or_insert_with(|| self.of_one()))
-        };
+        let limits = self.limits(name);
         ClientShare { limits, all: Arc::clone(&self.all), ended: CancellationToken::new() }
     }
 }
@@ -331,6 +348,19 @@ mod tests {
         drop(held);
         assert!(load.share("ada").call().is_ok());
         assert!(load.clients.lock().unwrap().len() <= MANY + 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn h2_whole_records_of_one_principal_leave_places_for_others() {
+        let load = Load::new(ShareSizes { calls: 1, streams: 1, connections: 1 }, MemoryBudget::new(1 << 20));
+        let held = [load.whole_record("eve").await, load.whole_record("eve").await];
+        assert!(held.iter().all(Option::is_some));
+        let soon = Duration::from_secs(1);
+        let others = async || tokio::time::timeout(soon, load.whole_record("ada")).await.is_ok();
+        let (more, other) = tokio::join!(tokio::time::timeout(soon, load.whole_record("eve")), others());
+        assert!(more.is_err() && other);
+        drop(held);
+        assert!(load.whole_record("eve").await.is_some());
     }
 
     #[tokio::test]

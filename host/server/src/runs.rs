@@ -1,6 +1,7 @@
 //! Runs, questions and outcomes as clients see them.
 
 use crate::access::Principal;
+use crate::load::WholeRecordPlace;
 use crate::operations::VisibleRun;
 use crate::problem::Problem;
 use crate::state::{ServerState, Shared};
@@ -9,7 +10,6 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::Arc;
-use tokio::sync::OwnedSemaphorePermit;
 use tollgate::run::RunEnd;
 use tollgate::store::RunSummary;
 use tollgate_agent::context::client_thread_id;
@@ -217,7 +217,7 @@ pub(crate) struct FoldedRun {
     end: RunEnd,
     found: RecordDetails,
     /// The place of a large record among those that are in memory at a time.
-    _place: Option<OwnedSemaphorePermit>,
+    _place: Option<WholeRecordPlace>,
 }
 
 /// The parts of a record that the state of a run does not keep.
@@ -247,9 +247,13 @@ const SMALL_RECORD_BYTES: u64 = 256 * 1024;
 /// Reads a run's record. A large one waits for a place of
 /// [`Load::whole_record`](crate::load::Load::whole_record) and keeps it until the result is dropped, so the
 /// caller must have none.
-pub(crate) async fn folded(state: &ServerState, run_id: &str) -> Result<FoldedRun, Problem> {
+pub(crate) async fn folded(
+    state: &ServerState,
+    principal: &Principal,
+    run_id: &str,
+) -> Result<FoldedRun, Problem> {
     let place = match state.store().record_bytes(run_id).await? > SMALL_RECORD_BYTES {
-        true => state.load.whole_record().await,
+        true => state.load.whole_record(&principal.name).await,
         false => None,
     };
     let mut found = RecordDetails::default();
@@ -265,7 +269,7 @@ pub(crate) async fn run_document(
 ) -> Result<RunDocument, Problem> {
     let summary = state.host.summary(&run.run_id).await?;
     let summary = summary.ok_or_else(|| Problem::not_found("run"))?;
-    let folded = folded(state, &run.run_id).await?;
+    let folded = folded(state, principal, &run.run_id).await?;
     Ok(described(state, principal, run, summary, &folded))
 }
 

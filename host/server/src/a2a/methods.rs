@@ -193,7 +193,7 @@ impl Tasks<'_> {
         let (total, mut page, mut bytes) = (tasks.len(), Vec::new(), 0);
         for run in tasks.iter().skip(list.skipped).take(list.page_size) {
             // Others read a record in between.
-            let _place = self.state.load.whole_record().await;
+            let _place = self.runs.whole_record().await;
             let run = self.find(&run.run_id).await?;
             let history = list.history_length.or(Some(0));
             let task = TaskView::of(&run, self.decide_url).task(history, list.has_artifacts);

@@ -111,7 +111,7 @@ async fn requested_events(
     let thread_id = runs.stored_thread(&input.thread)?;
     // The state is read before the run can change it.
     let shared = {
-        let _place = state.load.whole_record().await;
+        let _place = runs.whole_record().await;
         let _memory = state.host.room_for_thread(&thread_id).await.map_err(Problem::from)?;
         let values = whole_state(&**state.store(), &thread_id).await.map_err(Problem::from)?;
         SharedState::new(&input.state, &values, |key| state.host.shows_key(key))

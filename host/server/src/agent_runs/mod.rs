@@ -23,7 +23,7 @@ pub(crate) use questions::{Calls, KnownCall, sent_arguments};
 pub(crate) use reply::{Piece, ReplyText, Rest};
 
 use crate::access::Principal;
-use crate::load::ClientShare;
+use crate::load::{ClientShare, WholeRecordPlace};
 use crate::operations::{RunStart, keep_running, stored_thread_id};
 use crate::problem::Problem;
 use crate::pulse::Pulse;
@@ -124,6 +124,11 @@ impl<'a> AgentRuns<'a> {
     /// Returns the beats at which quiet streams show that they are alive.
     pub(crate) fn pulse(&self) -> &'a Pulse {
         &self.state.pulse
+    }
+
+    /// Waits for a place to read a whole record or thread.
+    pub(crate) async fn whole_record(&self) -> Option<WholeRecordPlace> {
+        self.state.load.whole_record(&self.caller.name).await
     }
 
     /// Returns the agents that the principal may use.

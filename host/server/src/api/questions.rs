@@ -141,7 +141,7 @@ async fn open_questions(
         Err(problem) if problem.status == StatusCode::NOT_FOUND => return Ok(Vec::new()),
         Err(problem) => return Err(problem),
     };
-    let mut found = questions(state, principal, &run, &folded(state, run_id).await?);
+    let mut found = questions(state, principal, &run, &folded(state, principal, run_id).await?);
     found.retain(|question| tool.is_none_or(|tool| question.tool == tool));
     Ok(found)
 }

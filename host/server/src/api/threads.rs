@@ -218,7 +218,7 @@ pub(super) async fn messages(
     let found = existing(&state, &principal, query.principal.as_deref(), &id).await?;
     let limit = limit(query.limit)?;
     let after: usize = place(&found.thread_id, query.after.as_deref())?.unwrap_or(0);
-    let _place = state.load.whole_record().await;
+    let _place = state.load.whole_record(&principal.name).await;
     let _memory = state.host.room_for_thread(&found.thread_id).await?;
     let thread = state.store().thread(&found.thread_id).await?;
     let limit = PageLimit { events: limit, bytes: MAX_PAGE_BYTES };
@@ -263,7 +263,7 @@ pub(super) async fn state(
     QueryParameters(query): QueryParameters<OwnerQuery>,
 ) -> Result<Json<StateDocument>, Problem> {
     let found = existing(&state, &principal, query.principal.as_deref(), &id).await?;
-    let _place = state.load.whole_record().await;
+    let _place = state.load.whole_record(&principal.name).await;
     let _memory = state.host.room_for_thread(&found.thread_id).await?;
     let found = whole_state(&**state.store(), &found.thread_id).await?;
     let (mut values, mut hidden) = (Map::new(), Vec::new());

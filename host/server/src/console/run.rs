@@ -14,13 +14,13 @@ use super::text;
 use super::timeline::{Row, Scale, Timeline, rounded_up};
 use super::viewer::{SeenRun, Viewer};
 use crate::Scope;
+use crate::load::WholeRecordPlace;
 use crate::operations::VisibleRun;
 use axum::extract::{Path, Query};
 use maud::{Markup, PreEscaped, html};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::Arc;
-use tokio::sync::OwnedSemaphorePermit;
 use tollgate::store::RunSummary;
 use tollgate::tools::Reservation;
 use tollgate_agent::run::{Run, StoredEvent};
@@ -45,7 +45,7 @@ pub(super) struct OpenedRun {
     /// Whether a process drives the run now.
     pub(super) is_driven: bool,
     /// The place among the whole records in memory.
-    _place: Option<OwnedSemaphorePermit>,
+    _place: Option<WholeRecordPlace>,
     _memory: Option<Reservation>,
     /// The owner of the run.
     pub(super) visible: VisibleRun,
@@ -58,7 +58,7 @@ impl OpenedRun {
     /// The person may not see the run, or the store cannot be read.
     pub(super) async fn open(viewer: &Viewer, run_id: &str) -> Result<Self, Failure> {
         let SeenRun { summary, visible } = viewer.run(run_id).await?;
-        let place = viewer.shared.load.whole_record().await;
+        let place = viewer.shared.load.whole_record(&viewer.principal.name).await;
         let host = &viewer.shared.host;
         let memory = host.room_for_record(&summary.run_id).await?;
         let record = viewer.store().record(&summary.run_id).await?;

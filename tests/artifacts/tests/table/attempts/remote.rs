@@ -301,6 +301,14 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         party: "HTTP client",
+        does: "Asks for large records on many connections, so that others wait for a place to read theirs.",
+        outcome: "Others read theirs meanwhile.",
+        limit: "2 of 4 records at a time",
+        file: "host/server/src/load.rs",
+        test: "h2_whole_records_of_one_principal_leave_places_for_others",
+    },
+    Attempt {
+        party: "HTTP client",
         does: "Leaves hundreds of questions about calls with arguments of many values, and lists them.",
         outcome: "The arguments stay text, and the page ends early.",
         limit: "1 MiB",
