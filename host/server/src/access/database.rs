@@ -23,6 +23,8 @@ const FILE: &str = "tollgate.access.db";
 const MAX_CACHED: usize = 10_000;
 /// The maximum number of keys, of sessions and of open sign-in codes.
 const MAX_ROWS: i64 = 10_000;
+/// The maximum number of sessions that were begun with one key.
+const MAX_KEY_SESSIONS: i64 = 64;
 /// The maximum length of a browser's description of itself, in bytes.
 const MAX_USER_AGENT_BYTES: usize = 200;
 /// How much a stored last use may lag behind, in milliseconds.
@@ -274,6 +276,9 @@ impl AccessDatabase {
             None => principal,
         };
         self.end_stale_sessions(now)?;
+        if let Some(key_id) = &key_id {
+            self.make_room_for_session(key_id)?;
+        }
         self.has_room("sessions")?;
         let (id, cookie) = secret::new_session().map_err(|e| self.failed("make a session for", &e))?;
         let ends = (now + SESSION_MS).min(limit);
@@ -396,6 +401,19 @@ impl AccessDatabase {
             connection.execute(
                 "DELETE FROM sessions WHERE ends_at_ms <= ?1 OR used_at_ms < ?2",
                 [now_ms.cast_signed(), idle_since.cast_signed()],
+            )
+        })?;
+        Ok(())
+    }
+
+    /// Ends the sessions of a key that were not used for longest, if it has the maximum. Otherwise one
+    /// key could take the room of everyone's sessions.
+    fn make_room_for_session(&self, key_id: &str) -> Result<(), AccessError> {
+        self.write(|connection| {
+            connection.execute(
+                "DELETE FROM sessions WHERE key_id = ?1 AND id NOT IN
+                 (SELECT id FROM sessions WHERE key_id = ?1 ORDER BY used_at_ms DESC, id LIMIT ?2)",
+                params![key_id, MAX_KEY_SESSIONS - 1],
             )
         })?;
         Ok(())

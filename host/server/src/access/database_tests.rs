@@ -37,6 +37,30 @@ fn a_wrong_code_does_not_wait_for_a_writer() {
 }
 
 #[test]
+fn one_key_does_not_take_the_room_of_everyones_sessions() {
+    let data = tempfile::tempdir().unwrap();
+    let access = opened(data.path());
+    let key = |name: &str| {
+        let request = KeyRequest { principal: Principal::new(name, [Scope::Use]), expires_at_ms: None };
+        access.add_key(&request).unwrap().1
+    };
+    let (ada, eve) = (key("ada"), key("eve"));
+    let sign_in = |key: &str| access.sign_in(key, None).unwrap().unwrap();
+    let first = sign_in(&ada);
+    let of_eve: Vec<_> = (0..70)
+        .map(|_| {
+            wait(1);
+            sign_in(&eve)
+        })
+        .collect();
+    let is_valid =
+        |session: &NewSession| access.credential(&secret::digest(&session.cookie)).unwrap().is_some();
+    let valid: Vec<bool> = of_eve.iter().map(is_valid).collect();
+    assert_eq!(valid, (0..70).map(|at| at >= 6).collect::<Vec<_>>(), "the newest 64");
+    assert!(is_valid(&first));
+}
+
+#[test]
 fn codes_and_sessions_end_at_their_limits() {
     let data = tempfile::tempdir().unwrap();
     let access = opened(data.path());

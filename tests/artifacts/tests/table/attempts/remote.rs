@@ -261,6 +261,14 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         party: "HTTP client",
+        does: "Begins 10,000 sessions with its key, so that nobody else can sign in.",
+        outcome: "Its session that was not used for longest ends.",
+        limit: "64 sessions of a key",
+        file: "host/server/src/access/database_tests.rs",
+        test: "one_key_does_not_take_the_room_of_everyones_sessions",
+    },
+    Attempt {
+        party: "HTTP client",
         does: "Sends wrong codes on many connections, without a key, so that people cannot sign in.",
         outcome: "Each is answered after a pause, and people sign in meanwhile.",
         limit: "8 codes checked at a time, 5 seconds in the queue",
