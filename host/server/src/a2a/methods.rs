@@ -8,12 +8,14 @@ use crate::Shared;
 use crate::agent_runs::{
     AgentRuns, Feed, FeedUntil, IdempotentStart, OwnRun, ReplyText, Start, encoded, repeatable, start_once,
 };
-use axum::http::HeaderMap;
+use crate::problem::Problem;
+use axum::http::{HeaderMap, StatusCode};
 use futures::Stream;
 use serde_json::{Value, json};
 use std::time::Duration;
 use tollgate::store::{RecordReader, RunFilter, RunSummary};
-use tollgate_agent::json::written_bytes;
+use tollgate::tools::Reservation;
+use tollgate_agent::json::{Measure, written_bytes};
 use tollgate_agent::run::Decision;
 
 /// How long a stream stays open while a person decides a gate's question.
@@ -190,7 +192,7 @@ impl Tasks<'_> {
             }
         }
         tasks.sort_by_key(|run| std::cmp::Reverse(run.updated_at_ms));
-        let (total, mut page, mut bytes) = (tasks.len(), Vec::new(), 0);
+        let (total, mut page, mut bytes, mut memory) = (tasks.len(), Vec::new(), 0, Vec::new());
         for run in tasks.iter().skip(list.skipped).take(list.page_size) {
             // Others read a record in between.
             let _place = self.runs.whole_record().await;
@@ -198,6 +200,7 @@ impl Tasks<'_> {
             let history = list.history_length.or(Some(0));
             let task = TaskView::of(&run, self.decide_url).task(history, list.has_artifacts);
             bytes += written_bytes(&task);
+            memory.push(self.room_for_task(&task)?);
             page.push(task);
             if bytes > MAX_PAGE_BYTES {
                 break;
@@ -212,12 +215,23 @@ impl Tasks<'_> {
         }))
     }
 
+    /// Reserves the memory of a task while the others of its page are read.
+    fn room_for_task(&self, task: &Value) -> Result<Reservation, A2aError> {
+        let reserved = self.state.host.memory_budget().try_reserve(Measure::of(task).parsed_bytes);
+        reserved.ok_or_else(|| {
+            let detail = "the host has no memory to list the tasks now; retry after other work has completed";
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", detail).into()
+        })
+    }
+
     /// Returns whether the task of a run is in this state; any if it is `None`.
     async fn is_in_state(&self, run: &RunSummary, state: Option<&str>) -> bool {
         let Some(state) = state else { return true };
         match (run.status.as_str(), state) {
             // Only the record tells who asks.
             ("waiting", "TASK_STATE_AUTH_REQUIRED" | "TASK_STATE_INPUT_REQUIRED") => {
+                // Others read a record in between.
+                let _place = self.runs.whole_record().await;
                 let mut view = TaskView::new(&run.run_id, &run.thread_id, self.decide_url);
                 let mut record = RecordReader::new(&**self.state.store(), &run.run_id);
                 loop {

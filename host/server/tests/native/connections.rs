@@ -235,6 +235,29 @@ async fn h2_a_page_of_tasks_ends_by_its_bytes_and_reads_one_record_at_a_time() {
     assert!(pages > 1, "{pages} pages");
 }
 
+/// Parsed values take many times as much memory as their text.
+#[tokio::test(flavor = "multi_thread")]
+async fn h2_the_tasks_of_a_page_take_memory_of_the_host() {
+    let server = TestServer::start().await;
+    let key = server.key("ada", &[Use]);
+    for _ in 0..2 {
+        server.run(&key, &"x".repeat(50 << 10)).await;
+    }
+    let list = async || {
+        let path = "/a2a/default/tasks?includeArtifacts=true&pageSize=100";
+        let request = server.request(Method::GET, path).bearer_auth(&key.secret);
+        answer(request.header("a2a-version", "1.0").send().await.unwrap()).await
+    };
+    let budget = server.state.host.memory_budget().clone();
+    let left = 32 << 10;
+    let others = budget.try_reserve(budget.total_bytes() - budget.reserved_bytes() - left).unwrap();
+    let (status, error) = list().await;
+    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{error}");
+    assert!(error.to_string().contains("no memory to list the tasks"), "{error}");
+    drop(others);
+    assert_eq!(list().await.0, StatusCode::OK);
+}
+
 /// Answers that no client reads are reserved from the memory of the host, up to a quarter of it for
 /// one principal, and the memory is free again when the clients have left.
 #[tokio::test(flavor = "multi_thread")]

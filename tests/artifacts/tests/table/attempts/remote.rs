@@ -333,6 +333,14 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         party: "HTTP client",
+        does: "Lists A2A tasks that ask about arguments of many values, on many connections.",
+        outcome: "The memory of each task is reserved while the others of its page are read.",
+        limit: "1 MiB, `memory_budget_bytes`",
+        file: "host/server/tests/native/connections.rs",
+        test: "h2_the_tasks_of_a_page_take_memory_of_the_host",
+    },
+    Attempt {
+        party: "HTTP client",
         does: "Opens streams of events without end.",
         outcome: "429",
         limit: "`streams_per_key`",
