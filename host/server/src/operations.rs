@@ -24,7 +24,7 @@ use tollgate_agent::SmolStr;
 use tollgate_agent::context::RunIdentity;
 use tollgate_agent::message::Message;
 use tollgate_agent::run::event::SuspendedCall;
-use tollgate_agent::run::{RunSpec, RunUsage, StoredEvent};
+use tollgate_agent::run::{RunSpec, RunUsage, StoredEvent, Task};
 use uuid::Uuid;
 
 /// The maximum length of a thread's id as clients give it, in characters.
@@ -54,7 +54,8 @@ impl VisibleRun {
 pub struct StartedRun {
     /// The run.
     pub handle: RunHandle,
-    place: OwnedSemaphorePermit,
+    /// `None` if it was in progress before, with a place of its own.
+    place: Option<OwnedSemaphorePermit>,
 }
 
 impl StartedRun {
@@ -67,6 +68,16 @@ impl StartedRun {
             while handle.events.next().await.is_some() {}
             handle.wait().await
         })
+    }
+
+    /// Lets the run continue until it rests, without other clients.
+    pub fn keep_running(self) {
+        let resting = self.detach();
+        tokio::spawn(async move {
+            if let Ok(Err(why)) = resting.await {
+                tracing::warn!("a run could not be continued: {why}");
+            }
+        });
     }
 
     /// Waits until the run rests. If it is dropped, the run is left.
@@ -92,16 +103,6 @@ impl StartedRun {
             }
         });
     }
-}
-
-/// Lets a run continue until it rests, without other clients.
-pub fn keep_running(mut handle: RunHandle) {
-    tokio::spawn(async move {
-        while handle.events.next().await.is_some() {}
-        if let Err(why) = handle.wait().await {
-            tracing::warn!("a run could not be continued: {why}");
-        }
-    });
 }
 
 /// A request to start a run.
@@ -137,6 +138,11 @@ pub fn stored_thread_id(principal: &str, client_id: Option<&str>) -> Result<Stri
         return Err(Problem::unprocessable(detail));
     }
     Ok(format!("{principal}/{id}"))
+}
+
+/// Returns whether a message to its thread continues the run.
+fn is_open(run: &RunSummary) -> bool {
+    matches!(run.status.as_str(), "waiting" | "running")
 }
 
 /// Checks that a principal does not answer a gate's question of a run that it asked for as an agent.
@@ -219,6 +225,7 @@ impl ServerState {
         self.check_agent(principal, &start.agent)?;
         let place = share.run()?;
         let thread_id = stored_thread_id(&principal.name, start.thread_id.as_deref())?;
+        self.check_open_agent(principal, &thread_id).await?;
         let mut request = RunRequest::new(start.agent, start.input).on_thread(thread_id);
         request.busy = if start.queue { Busy::Queue } else { Busy::Refuse };
         request.detached = start.detached;
@@ -228,7 +235,7 @@ impl ServerState {
         request.run_id = start.run_id;
         let thread_id = request.thread_id.clone();
         match self.host.run(request).await {
-            Ok(handle) => Ok(StartedRun { handle, place }),
+            Ok(handle) => Ok(StartedRun { handle, place: Some(place) }),
             Err(why @ HostError::Busy(_)) => Err(self.thread_busy(why, thread_id).await),
             Err(why) => Err(why.into()),
         }
@@ -249,7 +256,7 @@ impl ServerState {
     ) -> Result<StartedRun, Problem> {
         let (request, place) = self.call_request(principal, share, tool_call, ids, detached)?;
         let handle = self.host.start_call(request).await?;
-        Ok(StartedRun { handle, place })
+        Ok(StartedRun { handle, place: Some(place) })
     }
 
     /// Calls a tool directly, and returns the end of the call with the events that were stored
@@ -322,6 +329,57 @@ impl ServerState {
         Err(Problem::not_found("agent").with("nearest", nearest))
     }
 
+    /// Checks that the credential may use the agent of the thread's last run, which a message
+    /// continues if it waits or was interrupted.
+    async fn check_open_agent(&self, principal: &Principal, thread_id: &str) -> Result<(), Problem> {
+        if principal.agents.is_empty() {
+            return Ok(());
+        }
+        let (thread_id, kind) = (Some(thread_id.to_owned()), Some("prompt".to_owned()));
+        let filter = RunFilter { thread_id, kind, limit: 1, ..RunFilter::default() };
+        match self.store().runs(filter).await?.first() {
+            Some(run) if is_open(run) && !principal.may_use_agent(&run.agent_id) => {
+                let detail = "the thread has an open run of an agent that this key may not use; use another \
+                              thread, or another key";
+                Err(Problem::new(StatusCode::NOT_FOUND, "not_found", detail))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks that the credential may let a run continue: it may use its agent, or call its tool.
+    ///
+    /// # Errors
+    /// It may not: 404, as for a new run.
+    pub(crate) fn check_continued(&self, principal: &Principal, run: &VisibleRun) -> Result<(), Problem> {
+        let (may_continue, what) = match &run.spec.task {
+            Task::Prompt(_) => (principal.may_use_agent(&run.spec.identity.agent_id), "agent"),
+            Task::Call { tool_name, .. } => (principal.may_use_tool(tool_name), "tool"),
+        };
+        if may_continue { Ok(()) } else { Err(Problem::not_found(what)) }
+    }
+
+    /// Takes a place for a run that goes on, among those of its owner; `None` if it is in progress, and
+    /// has one.
+    async fn place_to_continue(
+        &self,
+        principal: &Principal,
+        run: &VisibleRun,
+    ) -> Result<Option<OwnedSemaphorePermit>, Problem> {
+        let share = self.load.share(run.owner().unwrap_or(&principal.name));
+        let place = match run.spec.task {
+            Task::Prompt(_) => share.run(),
+            Task::Call { .. } => share.call(),
+        };
+        match place {
+            Ok(place) => Ok(Some(place)),
+            Err(full) => match self.host.summary(&run.run_id).await? {
+                Some(run) if run.is_driven => Ok(None),
+                _ => Err(full),
+            },
+        }
+    }
+
     /// Checks that the principal may call a tool, and that the tool exists.
     ///
     /// # Errors
@@ -372,6 +430,7 @@ impl ServerState {
         asked: &SuspendedCall,
     ) -> Result<(), Problem> {
         self.may_decide(principal, run.owner())?;
+        self.check_continued(principal, run)?;
         refuse_own_gate(principal, &run.spec.identity, asked)
     }
 
@@ -408,15 +467,17 @@ impl ServerState {
         principal: &Principal,
         run_id: &str,
         mut decisions: Vec<Decision>,
-    ) -> Result<RunHandle, Problem> {
+    ) -> Result<StartedRun, Problem> {
         let run = self.visible_run(principal, run_id, &[Scope::DecideAny]).await?;
         self.may_decide(principal, run.owner())?;
+        self.check_continued(principal, &run)?;
         self.refuse_own_gates(principal, &run, &decisions).await?;
+        let place = self.place_to_continue(principal, &run).await?;
         for decision in &mut decisions {
             decision.by = Some(principal.name.clone());
         }
         match self.host.decide_all(run_id, decisions).await {
-            Ok(handle) => Ok(handle),
+            Ok(handle) => Ok(StartedRun { handle, place }),
             Err(HostError::UnknownQuestion(_)) => Err(Problem::not_found("question")),
             Err(HostError::Busy(_)) => {
                 let detail = "the run is at work; try again in a moment";
@@ -424,6 +485,20 @@ impl ServerState {
             }
             Err(why) => Err(why.into()),
         }
+    }
+
+    /// Resumes an interrupted run that the principal sees.
+    ///
+    /// # Errors
+    /// The principal may not continue it, its owner has too many runs, or the host refuses it.
+    pub(crate) async fn recover(
+        &self,
+        principal: &Principal,
+        run: &VisibleRun,
+    ) -> Result<StartedRun, Problem> {
+        self.check_continued(principal, run)?;
+        let place = self.place_to_continue(principal, run).await?;
+        Ok(StartedRun { handle: self.host.recover(&run.run_id).await?, place })
     }
 
     /// Cancels a run of the principal, or any with the scope `operate`.

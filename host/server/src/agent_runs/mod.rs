@@ -24,7 +24,7 @@ pub(crate) use reply::{Piece, ReplyText, Rest};
 
 use crate::access::Principal;
 use crate::load::{ClientShare, WholeRecordPlace};
-use crate::operations::{RunStart, keep_running, stored_thread_id};
+use crate::operations::{RunStart, stored_thread_id};
 use crate::problem::Problem;
 use crate::pulse::Pulse;
 use crate::state::ServerState;
@@ -242,8 +242,7 @@ impl<'a> AgentRuns<'a> {
 
     /// Answers questions of a run, all or none, and lets it continue without waiting for it.
     pub(crate) async fn decide(&self, run: &OwnRun, decisions: Vec<Decision>) -> Result<(), Problem> {
-        let handle = self.state.decide(&self.caller.principal, &run.run_id, decisions).await?;
-        keep_running(handle);
+        self.state.decide(&self.caller.principal, &run.run_id, decisions).await?.keep_running();
         Ok(())
     }
 

@@ -4,7 +4,7 @@ use super::pages::{MAX_PAGE_BYTES, Page, cursor, limit, place};
 use crate::access::Principal;
 use crate::body::JsonBody;
 use crate::idempotency::{DecisionKey, KeyedRequest, REPLAYED, decision_id};
-use crate::operations::{VisibleRun, keep_running};
+use crate::operations::VisibleRun;
 use crate::parameters::{PathParameters, QueryParameters};
 use crate::problem::Problem;
 use crate::runs::{QuestionDocument, folded, questions};
@@ -271,7 +271,7 @@ async fn decided(
     }
     let key = DecisionKey::take(state, request, run_id).await?;
     match (state.decide(request.principal, run_id, decisions).await, &key) {
-        (Ok(handle), _) => keep_running(handle),
+        (Ok(continued), _) => continued.keep_running(),
         (Err(problem), Some(key)) => {
             key.release(state).await;
             return Err(problem);

@@ -460,7 +460,7 @@ pub(super) async fn recover(
             return Err(Problem::new(StatusCode::CONFLICT, "already_ended", detail));
         }
     }
-    keep_running(state.host.recover(&id).await?);
+    state.recover(&principal, &run).await?.keep_running();
     let mut response =
         (StatusCode::ACCEPTED, Json(run_document(&state, &principal, &run).await?)).into_response();
     let ignored: Vec<String> = body.value.reason.map(|_| "reason".to_owned()).into_iter().collect();

@@ -6,7 +6,6 @@ use super::text;
 use super::viewer::{SeenRun, Viewer};
 use super::waiting;
 use crate::Scope;
-use crate::operations::keep_running;
 use axum::body::Bytes;
 use axum::extract::Path;
 use axum::http::StatusCode;
@@ -58,10 +57,10 @@ pub(super) async fn decide(
         DecisionAnswer::Cancel => None,
     };
     match viewer.shared.decide(&viewer.principal, &run.run_id, vec![decision]).await {
-        Ok(mut handle) => {
+        Ok(mut continued) => {
             // The next page shows the answer, so it has to be in the record by then.
-            let _ = tokio::time::timeout(RECORDED_WITHIN, handle.events.next()).await;
-            keep_running(handle);
+            let _ = tokio::time::timeout(RECORDED_WITHIN, continued.handle.events.next()).await;
+            continued.keep_running();
         }
         Err(why) => {
             // Another person may have answered meanwhile.

@@ -75,6 +75,7 @@ impl Viewer {
     pub(super) fn may_decide(&self, run: &VisibleRun) -> bool {
         run.spec.identity.parent_run_id.is_none()
             && self.shared.may_decide(&self.principal, run.owner()).is_ok()
+            && self.shared.check_continued(&self.principal, run).is_ok()
     }
 
     /// Returns a run that the person may see.

@@ -114,6 +114,28 @@ async fn a_key_is_bound_to_its_agents_and_tools() {
     }
 }
 
+/// A message to the thread of a run that waits, or an answer, lets its agent continue.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_does_not_continue_runs_of_agents_that_it_may_not_use() {
+    let server = TestServer::start().await;
+    let scopes = [Scope::Use, Scope::Decide];
+    let (all, bound) = (
+        server.key("ada", &scopes),
+        server.key_of(Principal { agents: vec!["other".to_owned()], ..Principal::new("ada", scopes) }),
+    );
+    let run = json!({"agent": "default", "input": "call ask", "thread_id": "t"});
+    let (status, waiting) = server.post(&all, "/api/v1/runs", run).await;
+    assert_eq!(status, StatusCode::ACCEPTED, "{waiting}");
+    let message = json!({"agent": "other", "input": "Hello", "thread_id": "t"});
+    assert_eq!(server.post(&bound, "/api/v1/runs", message).await.0, StatusCode::NOT_FOUND);
+    let path = waiting["questions"][0]["answer_path"].as_str().unwrap();
+    let yes = json!({"answer": {"resume": true}});
+    assert_eq!(server.post(&bound, path, yes.clone()).await.0, StatusCode::NOT_FOUND);
+    let (_, seen) = server.get(&bound, "/api/v1/questions").await;
+    assert_eq!(seen["items"][0]["may_decide"], json!(false));
+    assert_eq!(server.post(&all, path, yes).await.0, StatusCode::ACCEPTED);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn names_and_origins_are_checked() {
     let config = ServeConfig {

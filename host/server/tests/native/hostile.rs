@@ -3,6 +3,9 @@
 use crate::fixture::{PATIENCE, Setup, TestServer, answer};
 use reqwest::{Method, StatusCode};
 use serde_json::json;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tollgate_server::Scope;
@@ -148,6 +151,25 @@ async fn z3_values_within_the_string_of_a_reserved_key_are_counted() {
         let (status, error) = answer(sent.send().await.unwrap()).await;
         assert_eq!((status.as_u16(), error["code"].as_str()), (413, Some("too_large")), "{error}");
     }
+}
+
+/// A call that waits has no place, so one principal could let any number of them continue at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_that_continue_after_an_answer_take_places() {
+    let sleeping = Arc::new(AtomicUsize::new(0));
+    let setup = Setup { calls: Some(1), sleeping: Arc::clone(&sleeping), ..Setup::default() };
+    let server = TestServer::with(setup).await;
+    let key = server.key("ada", &[Scope::Use, Scope::Decide]);
+    let (status, waiting) = server.post(&key, "/api/v1/tools/ask/calls", json!({})).await;
+    assert_eq!(status, StatusCode::ACCEPTED, "{waiting}");
+    let other = server.request(Method::POST, "/api/v1/tools/sleep/calls").bearer_auth(&key.secret);
+    tokio::spawn(other.json(&json!({})).send());
+    while sleeping.load(Ordering::SeqCst) == 0 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let path = waiting["questions"][0]["answer_path"].as_str().unwrap();
+    let (status, problem) = server.post(&key, path, json!({"answer": {"resume": true}})).await;
+    assert_eq!((status.as_u16(), &problem["code"]), (429, &json!("too_many_requests")), "{problem}");
 }
 
 /// A thousand connections at once, of which the server serves as many as it is configured for. All

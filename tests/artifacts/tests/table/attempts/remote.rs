@@ -237,6 +237,14 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         party: "HTTP client",
+        does: "Sends a message to a thread, or an answer, so that a run continues whose agent its key may not use.",
+        outcome: "404",
+        limit: "`--agent` and `--tool` of its key",
+        file: "host/server/tests/native/access.rs",
+        test: "a_key_does_not_continue_runs_of_agents_that_it_may_not_use",
+    },
+    Attempt {
+        party: "HTTP client",
         does: "Uses up the memory and asks for a run of another principal, to learn from 503 that it exists.",
         outcome: "404, before the size of its record is looked at",
         limit: "rule",
@@ -338,6 +346,14 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
         limit: "1 MiB, `memory_budget_bytes`",
         file: "host/server/tests/native/connections.rs",
         test: "h2_the_tasks_of_a_page_take_memory_of_the_host",
+    },
+    Attempt {
+        party: "HTTP client",
+        does: "Lets thousands of runs wait for a person, and answers all at once.",
+        outcome: "429 while it has as many in progress as it may.",
+        limit: "128 runs, and the calls of a principal",
+        file: "host/server/tests/native/hostile.rs",
+        test: "calls_that_continue_after_an_answer_take_places",
     },
     Attempt {
         party: "HTTP client",
