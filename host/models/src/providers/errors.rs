@@ -17,6 +17,12 @@ pub(super) const UNAUTHORIZED: &str = "The provider answered 401";
 /// The beginning of the message about a server to which there is no connection.
 pub(super) const UNREACHABLE: &str = "The provider cannot be reached";
 
+/// The longest explanation that is parsed, in bytes: small values take up to a hundred times as much
+/// memory as their text. Of a longer one, the beginning is shown as it is.
+const MAX_PARSED_BYTES: usize = 64 * 1024;
+/// The beginning of an explanation that is not JSON, in characters. A fault keeps fewer.
+const MAX_PLAIN_CHARS: usize = 4_000;
+
 /// Converts an error of the library to a fault.
 pub(super) fn of(error: Error) -> ModelFault {
     match error {
@@ -82,7 +88,8 @@ pub(super) fn of_connection(error: reqwest::Error) -> ModelFault {
 }
 
 fn of_response(status: StatusCode, headers: &HeaderMap, body: &str) -> ModelFault {
-    let said: Value = serde_json::from_str(body).unwrap_or_else(|_| Value::String(body.trim().to_owned()));
+    let parsed = (body.len() <= MAX_PARSED_BYTES).then(|| serde_json::from_str(body).ok()).flatten();
+    let said = parsed.unwrap_or_else(|| Value::String(body.trim().chars().take(MAX_PLAIN_CHARS).collect()));
     let message = match words(&said) {
         words if words.is_empty() => format!("The provider answered {status}."),
         words => format!("The provider answered {status}: {words}"),
@@ -199,6 +206,15 @@ mod tests {
             assert_eq!(said(body), expected, "{body}");
         }
         assert_eq!(said(""), "The provider answered 400 Bad Request.");
+    }
+
+    #[test]
+    fn z3_a_long_explanation_is_shown_and_not_parsed() {
+        let body =
+            |values: usize| format!(r#"{{"error":{{"message":"no"}},"x":[{}0]}}"#, "0,".repeat(values));
+        assert!(response(400, &[], &body(1_000)).message().ends_with(": no"));
+        let long = response(400, &[], &body(100_000));
+        assert!(long.message().contains(r#"{"error":{"message":"no"}"#), "{}", long.message());
     }
 
     #[test]

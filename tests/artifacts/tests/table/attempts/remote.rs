@@ -429,6 +429,14 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         party: "model server",
+        does: "Answers with an error of many megabytes of small values.",
+        outcome: "Its beginning is shown, and it is not parsed.",
+        limit: "64 KiB",
+        file: "host/models/src/providers/errors.rs",
+        test: "z3_a_long_explanation_is_shown_and_not_parsed",
+    },
+    Attempt {
+        party: "model server",
         does: "Sends an error without an end.",
         outcome: "The reply fails.",
         limit: "128 pieces",
