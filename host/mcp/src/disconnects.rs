@@ -15,6 +15,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tollgate_sandbox::{MemoryBudget, Reservation};
 use uuid::Uuid;
@@ -29,6 +30,11 @@ const SMALL_CHUNK_BYTES: usize = 64 * 1024;
 
 /// How long a large piece of an answer waits for memory before its stream breaks.
 const MEMORY_WAIT: Duration = Duration::from_secs(30);
+/// The number of pieces that wait for memory at a time, because they are in memory meanwhile. The streams of
+/// others break at once.
+const WAITING_PIECES: usize = 16;
+
+static WAITING: Semaphore = Semaphore::const_new(WAITING_PIECES);
 
 /// The token that cancels a call whose client is gone.
 #[derive(Debug, Clone)]
@@ -192,10 +198,16 @@ impl AsRef<[u8]> for ReservedChunk {
 /// Reserves the memory of a large piece of an answer, and waits for it for a limited time. Without
 /// memory the stream breaks; the client may reconnect for the rest.
 async fn reserved(bytes: Bytes, budget: MemoryBudget) -> Result<Bytes, axum::Error> {
-    match budget.reserve_unqueued(bytes.len() as u64, MEMORY_WAIT).await {
-        Some(memory) => Ok(Bytes::from_owner(ReservedChunk { bytes, _memory: memory })),
-        None => Err(axum::Error::new("the host has no memory to keep the answer until it is read")),
+    let kept = |memory| Bytes::from_owner(ReservedChunk { bytes: bytes.clone(), _memory: memory });
+    let size = bytes.len() as u64;
+    if let Some(memory) = budget.try_reserve(size) {
+        return Ok(kept(memory));
     }
+    let memory = match WAITING.try_acquire() {
+        Ok(_place) => budget.reserve_unqueued(size, MEMORY_WAIT).await,
+        Err(_) => None,
+    };
+    memory.map(kept).ok_or_else(|| axum::Error::new("the host has no memory to keep the answer until it is read"))
 }
 
 #[cfg(test)]
@@ -226,6 +238,25 @@ mod tests {
         drop(next);
         assert_eq!(budget.reserved_bytes(), 0);
         assert!(waiting.next().await.is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn z3_few_large_pieces_wait_for_memory_at_a_time() {
+        let budget = MemoryBudget::new(1 << 20);
+        let others = budget.try_reserve(1 << 20);
+        let began = Instant::now();
+        let answers = (0..=WAITING_PIECES).map(|_| {
+            let body = axum::body::Body::from(vec![b'x'; 600 << 10]).into_data_stream();
+            let mut answer = AttendedBody::new(body, None, (None, None, None), budget.clone());
+            async move {
+                assert!(answer.next().await.unwrap().is_err());
+                began.elapsed()
+            }
+        });
+        let waited = futures::future::join_all(answers).await;
+        assert!(waited.iter().any(Duration::is_zero), "the last one breaks at once: {waited:?}");
+        assert!(waited.iter().any(|waited| *waited >= MEMORY_WAIT), "{waited:?}");
+        drop(others);
     }
 
     #[tokio::test(start_paused = true)]

@@ -173,6 +173,14 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         party: "MCP client",
+        does: "Lets large answers wait for memory on many connections, which are in memory meanwhile.",
+        outcome: "The streams of further ones break at once.",
+        limit: "16 pieces",
+        file: "host/mcp/src/disconnects.rs",
+        test: "z3_few_large_pieces_wait_for_memory_at_a_time",
+    },
+    Attempt {
+        party: "MCP client",
         does: "Is asked a question that its form cannot show whole, so that a person would decide about a part.",
         outcome: "It gets the command that decides instead.",
         limit: "16 KiB",
