@@ -1,6 +1,7 @@
 //! The attempts of other parties than guests.
 
 mod local;
+mod mcp;
 mod remote;
 
 /// An attempt, and the test that plays it.
@@ -21,5 +22,5 @@ pub(crate) struct Attempt {
 
 /// All of them.
 pub(crate) fn attempts() -> impl Iterator<Item = &'static Attempt> {
-    remote::ATTEMPTS.iter().chain(local::ATTEMPTS)
+    mcp::ATTEMPTS.iter().chain(remote::ATTEMPTS).chain(local::ATTEMPTS)
 }
