@@ -12,6 +12,7 @@ use crate::load;
 use crate::problem::Problem;
 use crate::state::{ServerState, Shared};
 use axum::Extension;
+use axum::body::HttpBody as _;
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{HeaderValue, Method, header};
 use axum::middleware::Next;
@@ -51,8 +52,7 @@ async fn admit(state: &Shared, found: FoundCredential, request: Request, next: N
         Ok(place) => place,
         Err(problem) => return closing(problem),
     };
-    // Held until the request has been handled, because that is when the body is parsed.
-    let (mut request, _memory) = match body::read_whole(request, &share).await {
+    let (mut request, memory) = match body::read_whole(request, &share).await {
         Ok(arrived) => arrived,
         Err(problem) => return problem.into_response(),
     };
@@ -66,7 +66,9 @@ async fn admit(state: &Shared, found: FoundCredential, request: Request, next: N
     extensions.insert(CredentialInUse(credential));
     extensions.insert(share.clone());
     let response = end_with_credential(next.run(request).await, (state, digest), share.ended());
-    load::answered(share, response, (place, serving))
+    // A stream may repeat the parsed body, such as its messages. Other answers are complete.
+    let memory = memory.filter(|_| response.body().size_hint().exact().is_none());
+    load::answered(share, response, (place, serving, memory))
 }
 
 /// A valid credential and the digest of its secret.

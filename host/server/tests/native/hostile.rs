@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tokio::sync::Notify;
 use tollgate_server::Scope;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -151,6 +152,32 @@ async fn z3_values_within_the_string_of_a_reserved_key_are_counted() {
         let (status, error) = answer(sent.send().await.unwrap()).await;
         assert_eq!((status.as_u16(), error["code"].as_str()), (413, Some("too_large")), "{error}");
     }
+}
+
+/// A stream of AG-UI keeps the messages of its request, to repeat them.
+#[tokio::test(flavor = "multi_thread")]
+async fn z3_a_parsed_body_is_reserved_as_long_as_its_stream() {
+    let going_on = Arc::new(Notify::new());
+    let setup = Setup { going_on: Arc::clone(&going_on), ..Setup::default() };
+    let server = TestServer::with(setup).await;
+    let key = server.key("ada", &[Scope::Use]);
+    let message = json!({"id": "m", "role": "user", "content": "pause", "more": vec![0; 50_000]});
+    let input = json!({"threadId": "t", "runId": "r", "protocolVersion": "1.0", "tools": [], "context": [],
+        "state": {}, "forwardedProps": {}, "messages": [message]});
+    let budget = server.state.host.memory_budget().clone();
+    let quiet = budget.reserved_bytes();
+    let request = server.request(Method::POST, "/ag-ui/default").bearer_auth(&key.secret);
+    let stream = request.json(&input).send().await.unwrap();
+    assert_eq!(stream.status(), StatusCode::OK);
+    assert!(budget.reserved_bytes() > quiet + (2 << 20), "{} bytes", budget.reserved_bytes());
+    going_on.notify_one();
+    assert!(stream.text().await.unwrap().contains("RUN_FINISHED"));
+    let freed = async {
+        while budget.reserved_bytes() > quiet {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, freed).await.expect("the memory is free again");
 }
 
 /// A call that waits has no place, so one principal could let any number of them continue at once.

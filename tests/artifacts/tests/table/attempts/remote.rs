@@ -37,6 +37,14 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         party: "HTTP client",
+        does: "Opens streams of AG-UI with messages of many values, which each stream keeps.",
+        outcome: "Their memory is reserved until the stream ends.",
+        limit: "a quarter of `memory_budget_bytes`, or one body",
+        file: "host/server/tests/native/hostile.rs",
+        test: "z3_a_parsed_body_is_reserved_as_long_as_its_stream",
+    },
+    Attempt {
+        party: "HTTP client",
         does: "Opens connections that never finish a request.",
         outcome: "They make room for clients with a key.",
         limit: "`connections`",
