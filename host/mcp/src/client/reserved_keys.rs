@@ -16,12 +16,12 @@ pub(super) struct ReservedKeys {
 }
 
 impl ReservedKeys {
-    /// A message begins.
+    /// Begins a message.
     pub(super) fn begin_message(&mut self) {
         self.were_found = false;
     }
 
-    /// A string begins.
+    /// Begins a string.
     pub(super) fn begin_string(&mut self) {
         self.last.clear();
     }
@@ -33,7 +33,7 @@ impl ReservedKeys {
         if self.were_found { bytes.len() } else { 0 }
     }
 
-    /// A string ends.
+    /// Ends a string, which may be such a key.
     pub(super) fn end_string(&mut self) {
         self.were_found |= is_reserved_key(&self.last);
     }
