@@ -207,7 +207,9 @@ async fn reserved(bytes: Bytes, budget: MemoryBudget) -> Result<Bytes, axum::Err
         Ok(_place) => budget.reserve_unqueued(size, MEMORY_WAIT).await,
         Err(_) => None,
     };
-    memory.map(kept).ok_or_else(|| axum::Error::new("the host has no memory to keep the answer until it is read"))
+    memory
+        .map(kept)
+        .ok_or_else(|| axum::Error::new("the host has no memory to keep the answer until it is read"))
 }
 
 #[cfg(test)]
