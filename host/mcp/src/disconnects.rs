@@ -217,6 +217,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use futures::StreamExt as _;
+    use tokio::time::Instant;
 
     #[tokio::test(start_paused = true)]
     async fn z3_a_large_answer_of_mcp_over_http_is_reserved_until_it_is_written() {

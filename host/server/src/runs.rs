@@ -477,14 +477,15 @@ mod tests {
         let data = tempfile::tempdir().unwrap();
         let access = AccessDatabase::open(data.path()).unwrap();
         let state = ServerState::new(host, access, ServeConfig::default(), ServerOptions::default());
+        let [ada, eve, ian] = ["ada", "eve", "ian"].map(|name| Principal::new(name, [Scope::Use]));
         let mut held = Vec::new();
-        for _ in 0..4 {
-            held.push(timeout(PATIENCE, folded(&state, &large)).await.unwrap().unwrap());
+        for principal in [&ada, &ada, &eve, &eve] {
+            held.push(timeout(PATIENCE, folded(&state, principal, &large)).await.unwrap().unwrap());
         }
-        let fifth = timeout(Duration::from_millis(100), folded(&state, &large)).await;
+        let fifth = timeout(Duration::from_millis(100), folded(&state, &ian, &large)).await;
         assert!(fifth.is_err(), "four are in memory");
-        assert!(timeout(PATIENCE, folded(&state, &small)).await.unwrap().is_ok());
+        assert!(timeout(PATIENCE, folded(&state, &ian, &small)).await.unwrap().is_ok());
         held.pop();
-        assert!(timeout(PATIENCE, folded(&state, &large)).await.unwrap().is_ok());
+        assert!(timeout(PATIENCE, folded(&state, &ian, &large)).await.unwrap().is_ok());
     }
 }

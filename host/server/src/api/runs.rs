@@ -6,7 +6,7 @@ use crate::agent_runs::name_ignored;
 use crate::body::JsonBody;
 use crate::idempotency::{self, KeyedRequest, KeyedStart, REPLAYED};
 use crate::load::ClientShare;
-use crate::operations::{RunStart, StartedRun, keep_running};
+use crate::operations::{RunStart, StartedRun};
 use crate::parameters::{PathParameters, QueryParameters};
 use crate::problem::Problem;
 use crate::runs::{RunDocument, RunListing, ended_call, run_document, run_listing};
