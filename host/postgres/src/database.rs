@@ -5,6 +5,7 @@ use crate::connect::{Busy, EXCHANGE, exchange_of, explain_pool, int8, no_answer,
 use crate::conversations::Conversations;
 use crate::error::{Failure, explain, failure};
 use crate::prepared_commit::{PreparedCommit, Tail};
+use crate::read::FoundClaims;
 use crate::record_sizes::RecordSizes;
 use crate::{read, write};
 use deadpool_postgres::Pool;
@@ -17,7 +18,8 @@ use tokio_postgres::Error;
 use tollgate_agent::state::StateChange;
 use tollgate_store::rules::{CommitRows, aside, serialize};
 use tollgate_store::{
-    Commit, CommitError, CommitReceipt, StoreError, StoreLimits, VolatileValues, volatile_updates,
+    ClaimedRun, Commit, CommitError, CommitReceipt, KeyFilter, StoreError, StoreLimits, VolatileValues,
+    volatile_updates,
 };
 use uuid::Uuid;
 
@@ -282,6 +284,22 @@ impl Database {
             }
         })
         .await
+    }
+
+    /// Keeps what was read with the claims of runs, and returns the runs for their drivers.
+    pub(crate) async fn keep_found(&self, claimed: FoundClaims) -> Vec<ClaimedRun> {
+        let mut runs = Vec::with_capacity(claimed.len());
+        for (mut run, found) in claimed {
+            if let (Some(read), Some(found)) = (&mut run.read, found) {
+                self.see_tail(&run.run_id, found.tail);
+                self.conversations.keep(&found.thread_id, found.known);
+                self.sizes.keep_thread(&found.thread_id, found.record_bytes);
+                let state = &mut read.thread.state;
+                self.volatile.recall(&found.thread_id, &KeyFilter::All, state).await;
+            }
+            runs.push(run);
+        }
+        runs
     }
 
     /// Reads the size of the records of a thread, and of those that a component caused, in bytes.

@@ -2,11 +2,11 @@
 
 use crate::connect::{params, query, run};
 use crate::error::{Failure, failure};
-use crate::read::parse;
+use crate::read::{self, FoundClaims, parse};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio_postgres::{Client, Error, Row};
-use tollgate_store::{ClaimedRun, SentCommand, StoreError};
+use tollgate_store::{SentCommand, StoreError};
 use uuid::Uuid;
 
 /// Stores a command, unless the run has one with this id. Returns whether the run is open; `None`
@@ -49,8 +49,13 @@ pub(crate) async fn withdraw(client: &Client, run_id: &str, id: &str) -> Result<
     run(client, sql, params![(run_id.to_owned(), TEXT), (id.to_owned(), TEXT)]).await.map(drop)
 }
 
-/// Calls the function of the database that claims runs.
-const CLAIM: &str = "SELECT o_run, o_epoch FROM claim_v1($1, $2, $3, $4) ORDER BY o_place";
+/// Calls the function of the database that claims runs. [`read::claimed`] reads its columns.
+const CLAIM: &str = "SELECT o_run, o_epoch, o_thread, o_last, o_numbers, o_times, o_bodies, o_checksums, o_revision, \
+    o_record_bytes, o_messages, o_keys, o_values, o_command_ids, o_commands \
+    FROM claim_v2($1, $2, $3, $4, $5, $6) ORDER BY o_place";
+/// The maximum text that is read with a claim, for each run and together, in bytes.
+const READ_BYTES: i64 = 64 * 1024;
+const ALL_READ_BYTES: i64 = 1024 * 1024;
 
 /// How often a host looks at all runs without an owner.
 const LOOK_AT_ALL: Duration = Duration::from_secs(1);
@@ -104,14 +109,14 @@ fn shortly_before(id: &str) -> String {
     Uuid::from_u128(ms << 80).to_string()
 }
 
-/// Claims up to this many runs for this host.
+/// Claims up to this many runs for this host, and reads small ones with their threads and commands.
 pub(crate) async fn claim(
     client: &Client,
     host: &str,
     agents: &[String],
     limit: usize,
     start: &ClaimStart,
-) -> Result<Vec<ClaimedRun>, Error> {
+) -> Result<Result<FoundClaims, StoreError>, Error> {
     let from = start.next();
     let claim = async |limit: usize| {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX - 1);
@@ -119,7 +124,9 @@ pub(crate) async fn claim(
             (host.to_owned(), TEXT),
             (agents.to_vec(), TEXT_ARRAY),
             (limit, INT8),
-            (from.clone(), TEXT)
+            (from.clone(), TEXT),
+            (READ_BYTES, INT8),
+            (ALL_READ_BYTES, INT8),
         ];
         let mut rows = query(client, CLAIM, row).await?;
         let oldest: Option<String> = rows.pop().and_then(|last| last.get(0));
@@ -140,11 +147,7 @@ pub(crate) async fn claim(
         }
         claimed => rows = claimed?,
     }
-    let read = |row: &Row| ClaimedRun {
-        run_id: Arc::from(row.get::<_, &str>(0)),
-        epoch: row.get::<_, i64>(1).cast_unsigned(),
-    };
-    Ok(rows.iter().map(read).collect())
+    Ok(read::claimed(rows).await)
 }
 
 #[cfg(test)]

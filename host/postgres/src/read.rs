@@ -16,8 +16,8 @@ use tollgate_agent::run::{Event, StoredEvent, Thread};
 use tollgate_agent::state::{State, StateChange};
 use tollgate_store::rules::{EventRow, LARGE_BYTES, aside, first_damage};
 use tollgate_store::{
-    EventPage, KeyFilter, MAX_CHANGES_BYTES, PageLimit, Record, Remedy, RunFilter, RunOwner, RunSummary,
-    StateRead, StoreError, ThreadSize,
+    ClaimedRun, EventPage, KeyFilter, MAX_CHANGES_BYTES, PageLimit, ReadAtClaim, Record, Remedy, RunFilter,
+    RunOwner, RunSummary, SentCommand, StateRead, StoreError, ThreadSize,
 };
 
 /// Reads a record from its text.
@@ -107,6 +107,73 @@ fn found_thread(rows: &[Row], known: KnownConversation, max_bytes: u64) -> Resul
     let messages = Arc::clone(&known.messages);
     let state = State::restored(number(0), values);
     Ok(FoundThread::Read(Thread { messages, state }, known, number(3)))
+}
+
+/// The rest of the rows that were read with the claim of a run, which the driver does not get.
+pub(crate) struct FoundClaim {
+    pub(crate) thread_id: String,
+    pub(crate) known: KnownConversation,
+    /// The size of the records of the thread, in bytes.
+    pub(crate) record_bytes: u64,
+    pub(crate) tail: Option<Tail>,
+}
+
+/// The runs of a claim, each with the rows that were read with it.
+pub(crate) type FoundClaims = Vec<(ClaimedRun, Option<FoundClaim>)>;
+
+/// Returns the runs of the rows of a claim.
+pub(crate) async fn claimed(rows: Vec<Row>) -> Result<FoundClaims, StoreError> {
+    let are_large = are_large(&rows);
+    let read = move || -> Result<FoundClaims, StoreError> {
+        let claimed = rows.iter().map(|row| {
+            let (run_id, epoch) = (Arc::<str>::from(row.get::<_, &str>(0)), row.get::<_, i64>(1));
+            let epoch = epoch.cast_unsigned();
+            // The driver reads again the rows that cannot be read, and reports why.
+            match found_claim(&run_id, row) {
+                Some((read, found)) => (ClaimedRun { run_id, epoch, read: Some(Box::new(read)) }, Some(found)),
+                None => (ClaimedRun { run_id, epoch, read: None }, None),
+            }
+        });
+        Ok(claimed.collect())
+    };
+    aside(are_large, read).await
+}
+
+fn found_claim(run_id: &Arc<str>, row: &Row) -> Option<(ReadAtClaim, FoundClaim)> {
+    let thread_id = row.get::<_, Option<String>>(2)?;
+    let number = |at: usize| row.get::<_, i64>(at).cast_unsigned();
+    let texts = |at: usize| row.get::<_, Option<Vec<String>>>(at).unwrap_or_default();
+    let (numbers, times): (Vec<i64>, Vec<i64>) = (row.get(4), row.get(5));
+    let checksums: Vec<Option<Vec<u8>>> = row.get(7);
+    let parts = numbers.into_iter().zip(times).zip(texts(6)).zip(checksums);
+    let rows: Vec<EventRow> = parts
+        .map(|(((number, at_ms), body), checksum)| EventRow {
+            number: number.cast_unsigned(),
+            at_ms: at_ms.cast_unsigned(),
+            body,
+            checksum,
+        })
+        .collect();
+    if first_damage(&rows, 0, number(3), None).is_some() {
+        return None;
+    }
+    let events = rows.iter().map(|row| event(run_id, row).ok()).collect::<Option<Vec<_>>>()?;
+    let bodies = texts(10);
+    let messages = bodies.iter().map(|body| parse("message", body).ok()).collect::<Option<Vec<_>>>()?;
+    let values = texts(11).into_iter().zip(texts(12));
+    let values = values.map(|(key, value)| Some((key, parse("value", &value).ok()?)));
+    let state = State::restored(number(8), values.collect::<Option<Vec<_>>>()?);
+    let commands = texts(13).into_iter().zip(texts(14)).map(|(id, body)| {
+        Some(SentCommand { id: Arc::from(id), command: parse("command", &body).ok()? })
+    });
+    let known = KnownConversation {
+        messages: Arc::new(messages),
+        last: Arc::from(bodies.last().map_or("", String::as_str)),
+        bytes: bodies.iter().map(String::len).sum(),
+    };
+    let thread = Thread { messages: Arc::clone(&known.messages), state };
+    let found = FoundClaim { thread_id, known, record_bytes: number(9), tail: Tail::of(&rows) };
+    Some((ReadAtClaim { events, thread, commands: commands.collect::<Option<_>>()? }, found))
 }
 
 /// Returns how much text [`thread`] reads if this host knows this many messages.

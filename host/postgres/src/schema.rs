@@ -11,7 +11,7 @@ mod migrations {
 }
 
 /// The newest schema version that this program knows.
-pub(crate) const NEWEST: i32 = 8;
+pub(crate) const NEWEST: i32 = 9;
 /// The version that this program requires of `meta.min_host` at most.
 const THIS_HOST: i32 = 4;
 /// The oldest PostgreSQL version, as the server reports it.
@@ -78,7 +78,7 @@ const GRANTS: [(&str, &str); 4] = [
 ];
 
 /// The functions that the role of the hosts needs.
-const FUNCTIONS: [&str; 5] = ["begin_v1", "claim_v1", "commit_v1", "events_v1", "thread_v1"];
+const FUNCTIONS: [&str; 6] = ["begin_v1", "claim_v1", "claim_v2", "commit_v1", "events_v1", "thread_v1"];
 
 /// Returns the statements that grant a role what hosts need.
 pub(crate) fn grants(role: &str) -> String {

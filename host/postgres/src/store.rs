@@ -482,12 +482,12 @@ impl CoordinationStore for PostgresStore {
             }
         });
         // If the answer to an earlier sending was lost, its runs are released after a while.
-        let claimed = claiming.await?;
-        for run in &claimed {
+        let claimed = claiming.await??;
+        for (run, _) in &claimed {
             self.member.record_driving(&run.run_id, run.epoch);
             self.database.await_tail(&run.run_id);
         }
-        Ok(claimed)
+        Ok(self.database.keep_found(claimed).await)
     }
 
     async fn queue(&self, thread_id: &str) -> Result<QueueTurn, StoreError> {

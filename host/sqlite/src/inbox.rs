@@ -106,7 +106,7 @@ pub(super) fn claim(
         }
         let events = row.get::<_, i64>(6)?.cast_unsigned();
         if let Ok(epoch) = acquire(connection, process, &run_id, events)? {
-            claimed.push(ClaimedRun { run_id: Arc::from(run_id), epoch });
+            claimed.push(ClaimedRun { run_id: Arc::from(run_id), epoch, read: None });
         }
     }
     Ok(claimed)

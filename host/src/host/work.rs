@@ -9,7 +9,9 @@ use crate::blocking::aside_if;
 use crate::error::RequestRefusal;
 use crate::run::{Driver, RunEnd, RunError, new_id};
 use crate::store::rules::spec_of;
-use crate::store::{ClaimedRun, Commit, Hint, RecordReader, RunCommand, RunFilter, SentCommand, now_ms};
+use crate::store::{
+    ClaimedRun, Commit, Hint, ReadAtClaim, RecordReader, RunCommand, RunFilter, SentCommand, now_ms,
+};
 use futures::FutureExt as _;
 use futures::future::{self, Either};
 use std::collections::HashMap;
@@ -20,7 +22,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tollgate_agent::run::{Input, Phase, Run, Task, handed_to};
+use tollgate_agent::run::{Input, Phase, Run, Task, Thread, handed_to};
 
 /// How often a host looks for work when no hint arrives.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -226,9 +228,11 @@ impl Host {
         places: &RunPlaces,
         stop: &CancellationToken,
     ) {
-        let ClaimedRun { run_id, epoch } = &claimed;
-        let release = || self.inner.services.store.release(run_id, *epoch);
-        if let Some(at) = places.tries_at(run_id) {
+        let ClaimedRun { run_id, epoch, mut read } = claimed;
+        let release = || self.inner.services.store.release(&run_id, epoch);
+        if let Some(at) = places.tries_at(&run_id) {
+            // By then, it is out of date.
+            read = None;
             // Until then no host tries, as if this one were at work on it. It takes no room from other runs:
             // a few such runs, which are the oldest, would keep a host from all others.
             drop(permit.take());
@@ -241,19 +245,29 @@ impl Host {
                 None => return release().await,
             }
         }
-        if let Err(why) = self.drive_acquired(&claimed).await {
+        if let Err(why) = self.drive_acquired(&run_id, epoch, read).await {
             tracing::warn!("the run {run_id} cannot be continued here: {why}");
-            places.add_failure(run_id);
+            places.add_failure(&run_id);
             drop(permit);
             // Another host may be able to continue it.
             release().await;
         }
     }
 
-    async fn drive_acquired(&self, claimed: &ClaimedRun) -> Result<(), HostError> {
-        let ClaimedRun { run_id, epoch } = claimed;
+    /// Drives a claimed run until it rests. It is read from the store, unless it was read with the claim.
+    async fn drive_acquired(
+        &self,
+        run_id: &Arc<str>,
+        epoch: u64,
+        read: Option<Box<ReadAtClaim>>,
+    ) -> Result<(), HostError> {
         let store = &self.inner.services.store;
-        let mut record = RecordReader::new(&**store, run_id);
+        let (mut record, known) = match read.map(|read| *read) {
+            Some(ReadAtClaim { events, thread, commands }) => {
+                (RecordReader::of_record(&**store, run_id, events), Some((thread, commands)))
+            }
+            None => (RecordReader::new(&**store, run_id), None),
+        };
         let first = record.peek().await?;
         let spec = spec_of(first.as_slice());
         let spec = spec.ok_or_else(|| HostError::UnknownRun(run_id.to_string()))?;
@@ -262,10 +276,9 @@ impl Host {
             self.agent(&spec.identity.agent_id)?;
         }
         let turn = self.lock_thread(&thread_id, Busy::Queue).await?;
-        let (read, sent) = futures::join!(self.thread_of_run(&thread_id), store.commands(run_id));
-        let ReadThread { mut thread, memory } = read?;
+        let (ReadThread { mut thread, memory }, sent) =
+            self.thread_and_commands(run_id, &thread_id, known).await?;
         let (known_messages, mut state) = (thread.messages.len(), std::mem::take(&mut thread.state));
-        let sent = sent?;
         let is_cancelled = sent.iter().any(|sent| matches!(sent.command, RunCommand::Cancel(_)));
         let purpose = if is_cancelled { FoldPurpose::Inspect } else { FoldPurpose::Continue };
         let FoldedRun { mut run, clock, memory: conversation } =
@@ -275,15 +288,15 @@ impl Host {
         let (input, command) = match self.next_input(&run, run_id, sent).await? {
             Some(next) => next,
             None => {
-                store.release(run_id, *epoch).await;
+                store.release(run_id, epoch).await;
                 return Ok(());
             }
         };
         let cancel = CancellationToken::new();
         let is_call = matches!(spec.task, Task::Call { .. });
-        let (hub, publisher, events) = self.listened((run_id, *epoch), is_call, &cancel);
+        let (hub, publisher, events) = self.listened((run_id, epoch), is_call, &cancel);
         let mut parts = self.parts(Arc::clone(run_id), thread_id, cancel, publisher);
-        (parts.epoch, parts.command) = (*epoch, command);
+        (parts.epoch, parts.command) = (epoch, command);
         let mut driver = Driver::new(parts, run, known_messages).at(clock).with_conversation(conversation);
         driver.thread_memory = memory;
         drop(events);
@@ -292,6 +305,23 @@ impl Host {
             self.drive_attended(driver.drive(Some(input)), hub, None).await
         };
         end.map(drop).map_err(HostError::from)
+    }
+
+    /// Returns the thread of a claimed run and the commands to it, which may have been read with the claim.
+    async fn thread_and_commands(
+        &self,
+        run_id: &str,
+        thread_id: &str,
+        known: Option<(Thread, Vec<SentCommand>)>,
+    ) -> Result<(ReadThread, Vec<SentCommand>), HostError> {
+        if let Some((thread, sent)) = known
+            && let Some(thread) = self.fitting(thread_id, thread).await?
+        {
+            return Ok((ReadThread { thread, memory: None }, sent));
+        }
+        let (read, sent) =
+            futures::join!(self.thread_of_run(thread_id), self.inner.services.store.commands(run_id));
+        Ok((read?, sent?))
     }
 
     /// Returns the input with which a claimed run goes on, and the one of the sent commands that it

@@ -4,19 +4,33 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::sync::broadcast::{Receiver, Sender};
-use tollgate_agent::run::Decision;
+use tollgate_agent::run::{Decision, StoredEvent, Thread};
 
 /// The number of hints that are kept for a slow receiver. If it misses more, it learns only that it
 /// missed some.
 const MAX_HINTS: usize = 1_024;
 
 /// A run that a claim acquired.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct ClaimedRun {
     /// The run's id.
     pub run_id: Arc<str>,
     /// The epoch in which the caller drives it.
     pub epoch: u64,
+    /// The rows that the caller needs to drive it, if the store read them along with the claim; `None` if the
+    /// caller has to read them.
+    pub read: Option<Box<ReadAtClaim>>,
+}
+
+/// A claimed run as it was read along with the claim.
+#[derive(Debug, Clone)]
+pub struct ReadAtClaim {
+    /// The whole record of the run.
+    pub events: Vec<Arc<StoredEvent>>,
+    /// Its thread.
+    pub thread: Thread,
+    /// The commands to it that were not carried out, oldest first.
+    pub commands: Vec<SentCommand>,
 }
 
 /// A command to a run, wherever the run is.

@@ -46,7 +46,7 @@ mod volatile;
 pub use audit::{AuditFilter, AuditKind, AuditRecord, ToolHealth};
 pub use audit_store::AuditStore;
 pub use clock::now_ms;
-pub use commands::{ClaimedRun, Hint, HintSender, Hints, RunCommand, SentCommand};
+pub use commands::{ClaimedRun, Hint, HintSender, Hints, ReadAtClaim, RunCommand, SentCommand};
 pub use commit::{Commit, CommitReceipt, Durability};
 pub use component::{ComponentFile, ComponentSource};
 pub use component_store::ComponentStore;

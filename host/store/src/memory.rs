@@ -419,7 +419,7 @@ impl CoordinationStore for MemoryStore {
             run.epoch += 1;
             let epoch = run.epoch;
             tables.held.insert(Arc::clone(&run_id));
-            Some(ClaimedRun { run_id, epoch })
+            Some(ClaimedRun { run_id, epoch, read: None })
         };
         Ok(claimed.into_iter().filter_map(&mut acquire).collect())
     }

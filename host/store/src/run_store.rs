@@ -77,6 +77,13 @@ impl<'a> RecordReader<'a> {
         Self { store, run_id, page: Vec::new().into_iter(), after: 0, has_more: true }
     }
 
+    /// Starts with the first event of a record that was read as a whole.
+    #[must_use]
+    pub fn of_record(store: &'a dyn RunStore, run_id: &'a str, events: Vec<Arc<StoredEvent>>) -> Self {
+        let after = events.last().map_or(0, |last| last.number);
+        Self { store, run_id, page: events.into_iter(), after, has_more: false }
+    }
+
     /// Returns the next event; `None` after the last one.
     ///
     /// # Errors

@@ -264,7 +264,7 @@ impl Database {
     /// Like [`statements`](Self::statements), but only of those on records: hosts also watch each other.
     pub(crate) async fn statements_on_records(&self) -> i64 {
         let records =
-            "_v1|BEGIN|COMMIT|threads|runs|events|messages|inbox|state|changes|audit|component|turns";
+            "_v[0-9]|BEGIN|COMMIT|threads|runs|events|messages|inbox|state|changes|audit|component|turns";
         self.statements_like(records, "pg_stat|hosts|privilege").await
     }
 

@@ -5,7 +5,7 @@ use crate::proxy::Proxy;
 use crate::{commit, prompt, started};
 use std::sync::Arc;
 use std::time::Duration;
-use tollgate::store::{RunStore, StateStore};
+use tollgate::store::{CoordinationStore, RunCommand, RunStore, StateStore};
 use tollgate_agent::message::Message;
 use tollgate_agent::run::Event;
 use tollgate_agent::state::{KeyUpdate, StateChange};
@@ -53,6 +53,34 @@ async fn of_a_conversation_that_was_read_only_new_messages_are_read() {
     assert_eq!((messages.len(), messages.last()), (2_000, Some(&said(2_000))));
     behind.batch_execute("DELETE FROM messages; DELETE FROM threads").await.unwrap();
     assert!(store.thread("t").await.unwrap().messages.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_reads_small_runs_with_their_threads_and_commands() {
+    let database = cluster().database().await;
+    let store = PostgresStore::connect(database.config()).await.unwrap();
+    for (run, text) in [("r1", 10), ("r2", 100_000), ("r3", 10)] {
+        let mut queued = commit(run, 0, 0, vec![started(run, prompt())]);
+        (queued.thread_id, queued.queued) = (run.into(), true);
+        queued.messages = vec![Message::User("x".repeat(text))];
+        store.commit(queued).await.unwrap();
+    }
+    let updates = [KeyUpdate::restored("kit.count", serde_json::json!(3))].into();
+    store.change("r1", StateChange { revision: 1, updates }).await.unwrap();
+    store.send("r1", "c", RunCommand::Cancel("enough".to_owned())).await.unwrap();
+    let behind = database.client().await;
+    behind.batch_execute("UPDATE events SET body = body || ' ' WHERE run = 'r3'").await.unwrap();
+    let claimed = store.claim(&["a".to_owned()], 9).await.unwrap();
+    let ids: Vec<&str> = claimed.iter().map(|run| &*run.run_id).collect();
+    assert_eq!(ids, ["r1", "r2", "r3"]);
+    let read = claimed[0].read.as_ref().unwrap();
+    let (events, thread) = (store.events("r1", 0).await.unwrap(), store.thread("r1").await.unwrap());
+    assert_eq!(format!("{:?}", read.events), format!("{events:?}"));
+    assert_eq!((read.events.len(), read.thread.messages.len(), read.commands.len()), (1, 1, 1));
+    assert_eq!((&read.thread.messages, &read.thread.state), (&thread.messages, &thread.state));
+    assert_eq!(read.commands, store.commands("r1").await.unwrap());
+    assert!(claimed[1].read.is_none(), "its thread is long");
+    assert!(claimed[2].read.is_none(), "its record was altered, which its driver reports");
 }
 
 /// These are serialized and parsed on threads that may block, also if the runtime has only one other.

@@ -39,7 +39,14 @@ async fn a_commit_is_one_statement_and_so_are_a_claim_of_many_runs_and_reading_a
     let before = database.statements_on_records().await;
     let claimed = store.claim(&["a".to_owned()], 20).await.unwrap();
     assert_eq!((claimed.len(), database.statements_on_records().await - before), (20, 1));
-    // Reading the run tells what the next commit has to know.
+    // The claim has read the event from which the next commit continues.
+    let before = database.statements_on_records().await;
+    assert_eq!(claimed[6].read.as_ref().unwrap().events.len(), 1);
+    let mut next = on("q06", 1, step(1));
+    next.epoch = claimed[6].epoch;
+    store.commit(next).await.unwrap();
+    assert_eq!(database.statements_on_records().await - before, 1);
+    // Likewise reading the run.
     let page = store.events_page("q07", 0, PageLimit { events: 9, bytes: 9_999 }).await.unwrap();
     assert_eq!(page.events.len(), 1);
     let before = database.statements_on_records().await;
@@ -70,7 +77,7 @@ async fn a_transaction_that_stays_open_does_not_make_each_claim_read_all_runs_si
         .await
         .unwrap();
     let read = async || {
-        let sql = "SELECT sum(shared_blks_hit)::int8 FROM pg_stat_statements WHERE query ~ 'claim_v1'
+        let sql = "SELECT sum(shared_blks_hit)::int8 FROM pg_stat_statements WHERE query ~ 'claim_v2'
             AND query !~ 'pg_stat'";
         behind.query_one(sql, &[]).await.unwrap().get::<_, i64>(0)
     };
