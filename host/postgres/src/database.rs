@@ -6,7 +6,7 @@ use crate::conversations::Conversations;
 use crate::error::{Failure, explain, failure};
 use crate::prepared_commit::{PreparedCommit, Tail};
 use crate::read::FoundClaims;
-use crate::record_sizes::RecordSizes;
+use crate::record_sizes::{RecordGrowth, RecordSizes};
 use crate::{read, write};
 use deadpool_postgres::Pool;
 use std::collections::{HashMap, HashSet};
@@ -99,13 +99,12 @@ impl Database {
         let volatile = volatile_updates(prepared.changes());
         let pending = self.volatile.lock(&prepared.commit.thread_id, volatile).await;
         let tail = self.forget_tail(prepared.commit.run_id());
-        let (rests, limit) = (rests(prepared.commit.events()), self.limits.component_record_bytes);
-        let added = self.sizes.add(prepared.component_bytes(), rests, limit);
+        let added = self.sizes.add(growth(prepared), &self.limits);
         let sender = Sender { host, begin: self.begin.clone(), shard: shard(), added, tail };
         let committed = self.send_commit(prepared, &sender).await;
         match &committed {
             Ok(_) => {
-                self.sizes.stored(sender.added, &prepared.commit.thread_id, prepared.record_bytes());
+                self.sizes.stored(sender.added);
                 if let Some(pending) = pending {
                     pending.set();
                 }
@@ -321,35 +320,43 @@ impl Database {
             }
         });
         let (of_thread, of_component) = read.await?;
-        if let Some(id) = thread_id {
-            self.sizes.keep_thread(id, of_thread);
-        }
+        let of_thread = thread_id.map_or(0, |id| self.sizes.keep_thread(id, of_thread));
         let of_component = component_id.map_or(0, |id| self.sizes.keep_component(id, of_component));
         Ok((of_thread, of_component))
     }
 
-    /// Writes the sizes of components that no commit has written. They are sent once, because they would be added
-    /// again each time.
+    /// Writes the sizes of threads and components that no commit has written. They are sent once, because they would
+    /// be added again each time.
     ///
     /// # Errors
     /// It is unknown whether they were written.
     pub(crate) async fn write_sizes(&self) -> Result<(), StoreError> {
-        let (ids, bytes): (Vec<String>, Vec<i64>) =
-            self.sizes.take_unwritten().into_iter().map(|(id, bytes)| (id, int8(bytes))).unzip();
-        if ids.is_empty() {
-            return Ok(());
-        }
-        let client = self.client().await?;
-        let sql = "INSERT INTO component_sizes (component_id, shard, record_bytes)
-            SELECT x.id, $1, x.bytes FROM unnest($2, $3) WITH ORDINALITY AS x(id, bytes, n) ORDER BY x.n
+        let (threads, components) = self.sizes.take_unwritten();
+        // The rows are locked in one order.
+        let of_threads = "WITH x AS (SELECT t.id, x.bytes FROM unnest($1, $2) AS x(id, bytes)
+                JOIN threads t ON t.id = x.id ORDER BY t.id FOR UPDATE OF t)
+            UPDATE threads SET record_bytes = record_bytes + x.bytes FROM x WHERE threads.id = x.id";
+        let of_components = "INSERT INTO component_sizes (component_id, shard, record_bytes)
+            SELECT x.id, $3, x.bytes FROM unnest($1, $2) WITH ORDINALITY AS x(id, bytes, n) ORDER BY x.n
             ON CONFLICT (component_id, shard) DO UPDATE
                 SET record_bytes = component_sizes.record_bytes + excluded.record_bytes";
-        let row = params![(shard(), INT2), (ids, TEXT_ARRAY), (bytes, INT8_ARRAY)];
-        let written = tokio::time::timeout(EXCHANGE, run(&client, sql, row)).await;
-        written
-            .map_err(|_| no_answer(&self.address))?
-            .map_err(|why| explain("write to", &self.address, &why))?;
-        client.finish();
+        for (sql, sizes, shard) in
+            [(of_threads, threads, Vec::new()), (of_components, components, params![(shard(), INT2)])]
+        {
+            if sizes.is_empty() {
+                continue;
+            }
+            let (ids, bytes): (Vec<String>, Vec<i64>) =
+                sizes.into_iter().map(|(id, bytes)| (id, int8(bytes))).unzip();
+            let mut row = params![(ids, TEXT_ARRAY), (bytes, INT8_ARRAY)];
+            row.extend(shard);
+            let client = self.client().await?;
+            let written = tokio::time::timeout(EXCHANGE, run(&client, sql, row)).await;
+            written
+                .map_err(|_| no_answer(&self.address))?
+                .map_err(|why| explain("write to", &self.address, &why))?;
+            client.finish();
+        }
         Ok(())
     }
 }
@@ -417,6 +424,18 @@ async fn change_once(
     ended?;
     client.finish();
     Ok(())
+}
+
+/// Returns the sizes that a commit adds.
+fn growth(prepared: &PreparedCommit) -> RecordGrowth {
+    RecordGrowth {
+        thread: (prepared.commit.thread_id.to_string(), prepared.record_bytes()),
+        writes_thread: prepared.begins().is_some()
+            || prepared.changes().next().is_some()
+            || !prepared.rows.messages.is_empty(),
+        components: prepared.component_bytes(),
+        rests: rests(prepared.commit.events()),
+    }
 }
 
 /// Returns a random row for the size of a component.

@@ -4,6 +4,7 @@
 use crate::connect::{Busy, Params, params, query, run};
 use crate::error::violates;
 use crate::prepared_commit::PreparedCommit;
+use crate::record_sizes::AddedSizes;
 use futures::future::BoxFuture;
 use tokio_postgres::Error;
 use tollgate_agent::health::HealthSign;
@@ -19,8 +20,8 @@ pub(crate) struct WrittenRows<'a> {
     pub(crate) moved: u64,
     pub(crate) host: &'a str,
     pub(crate) shard: i16,
-    /// The sizes that are added to those of components.
-    pub(crate) sizes: &'a [(String, u64)],
+    /// The sizes that are added to those of the thread and of components.
+    pub(crate) added: &'a AddedSizes,
     /// Whether the thread has a row.
     pub(crate) has_thread: bool,
     /// The values of the keys that the commit writes.
@@ -152,7 +153,7 @@ fn call(written: &WrittenRows<'_>, healthy: Vec<String>) -> Params {
     let mut changes = written.events.iter().filter_map(|numbered| numbered.event.change());
     let revision = changes.next_back().map(|change| change.revision.cast_signed());
     let (ids, bytes): (Vec<String>, Vec<i64>) =
-        written.sizes.iter().map(|(id, bytes)| (id.clone(), bytes.cast_signed())).unzip();
+        written.added.components.written.iter().map(|(id, bytes)| (id.clone(), bytes.cast_signed())).unzip();
     let digests: Vec<String> = commit.components.iter().map(|file| file.digest.to_string()).collect();
     let audit: Vec<Option<String>> = commit.audit.iter().flat_map(crate::audit::fields).collect();
     let carried_out: Vec<String> = commit.carries_out.iter().map(ToString::to_string).collect();
@@ -173,7 +174,7 @@ fn call(written: &WrittenRows<'_>, healthy: Vec<String>) -> Params {
         (sums, BYTEA_ARRAY),
         (revision, INT8),
         (prepared.rows.messages.clone(), TEXT_ARRAY),
-        (prepared.record_bytes().cast_signed(), INT8),
+        (written.added.thread.written_bytes().cast_signed(), INT8),
         (written.shard, INT2),
         (ids, TEXT_ARRAY),
         (bytes, INT8_ARRAY),

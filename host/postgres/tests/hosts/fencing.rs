@@ -8,6 +8,7 @@ use tollgate::store::{
     AuditFilter, AuditKind, AuditRecord, AuditStore, Commit, CommitError, CoordinationStore, RunCommand,
     RunFilter, RunStore, StateStore,
 };
+use tollgate_agent::message::Message;
 use tollgate_agent::run::Event;
 use tollgate_postgres::{PostgresConfig, PostgresStore};
 
@@ -288,7 +289,7 @@ async fn a_commit_that_an_administrator_cancels_is_sent_again() {
     let store = PostgresStore::connect(database.config()).await.unwrap();
     store.commit(commit("r", 1, 0, vec![started("r", prompt())])).await.unwrap();
     let (holds, behind) = (database.client().await, database.client().await);
-    holds.batch_execute("BEGIN; SELECT FROM threads FOR UPDATE").await.unwrap();
+    holds.batch_execute("BEGIN; SELECT FROM runs FOR UPDATE").await.unwrap();
     let cancelling = async {
         // A statement_timeout of the role has the same effect.
         let sql = "SELECT count(*) FILTER (WHERE pg_cancel_backend(pid)) FROM pg_stat_activity
@@ -312,7 +313,7 @@ async fn the_server_does_not_wait_long_for_a_lock_whatever_the_commit() {
     let (holds, behind) = (database.client().await, database.client().await);
     // Two that waited for one row would wait one after the other.
     holds.batch_execute("INSERT INTO threads (id) VALUES ('u')").await.unwrap();
-    holds.batch_execute("BEGIN; SELECT FROM threads FOR UPDATE").await.unwrap();
+    holds.batch_execute("BEGIN; SELECT FROM threads FOR UPDATE; SELECT FROM runs FOR UPDATE").await.unwrap();
     let freeing = async {
         let sql = "SELECT pid FROM pg_stat_activity
             WHERE datname = current_database() AND wait_event_type = 'Lock'";
@@ -337,27 +338,61 @@ async fn the_server_does_not_wait_long_for_a_lock_whatever_the_commit() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_commit_that_waits_while_another_host_takes_over_its_run_is_fenced() {
+    let step_with = |messages: Vec<Message>| {
+        let mut next = commit("r", 1, 1, vec![step(1)]);
+        next.messages = messages;
+        next
+    };
+    // The second one also changes the row of the thread, before it waits for that of the run.
+    for next in [step_with(Vec::new()), step_with(vec![Message::User("Go on.".to_owned())])] {
+        let database = cluster().database().await;
+        let store = PostgresStore::connect(database.config()).await.unwrap();
+        store.commit(commit("r", 1, 0, vec![started("r", prompt())])).await.unwrap();
+        let (takes, behind) = (database.client().await, database.client().await);
+        let sql = "SELECT record_bytes + revision + messages + (SELECT count(*) FROM events) FROM threads";
+        let rows = async || behind.query_one(sql, &[]).await.unwrap().get::<_, i64>(0);
+        let before = rows().await;
+        takes.batch_execute("BEGIN; UPDATE runs SET epoch = 2").await.unwrap();
+        let taking = async {
+            // It has found the run as its host knows it.
+            let sql = "SELECT count(*) FROM pg_stat_activity
+                WHERE datname = current_database() AND wait_event_type = 'Lock'";
+            until("the commit", async || {
+                (behind.query_one(sql, &[]).await.unwrap().get::<_, i64>(0) > 0).then_some(())
+            })
+            .await;
+            takes.batch_execute("COMMIT").await.unwrap();
+        };
+        let (refused, ()) = tokio::join!(store.commit(next), taking);
+        assert!(matches!(refused, Err(CommitError::Fenced)), "{refused:?}");
+        assert_eq!(rows().await, before, "nothing was written");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_that_changes_nothing_of_its_thread_does_not_wait_for_it_and_is_counted_later() {
     let database = cluster().database().await;
     let store = PostgresStore::connect(database.config()).await.unwrap();
     store.commit(commit("r", 1, 0, vec![started("r", prompt())])).await.unwrap();
-    let (takes, behind) = (database.client().await, database.client().await);
-    let sql = "SELECT record_bytes + revision + messages + (SELECT count(*) FROM events) FROM threads";
-    let rows = async || behind.query_one(sql, &[]).await.unwrap().get::<_, i64>(0);
-    let before = rows().await;
-    takes.batch_execute("BEGIN; UPDATE runs SET epoch = 2").await.unwrap();
-    let taking = async {
-        // It has found the run as its host knows it, and changed the row of the thread.
-        let sql = "SELECT count(*) FROM pg_stat_activity
-            WHERE datname = current_database() AND wait_event_type = 'Lock'";
-        until("the commit", async || {
-            (behind.query_one(sql, &[]).await.unwrap().get::<_, i64>(0) > 0).then_some(())
-        })
-        .await;
-        takes.batch_execute("COMMIT").await.unwrap();
+    let (holds, behind) = (database.client().await, database.client().await);
+    let counted = async || -> i64 {
+        behind.query_one("SELECT record_bytes FROM threads", &[]).await.unwrap().get(0)
     };
-    let (refused, ()) = tokio::join!(store.commit(commit("r", 1, 1, vec![step(1)])), taking);
-    assert!(matches!(refused, Err(CommitError::Fenced)), "{refused:?}");
-    assert_eq!(rows().await, before, "nothing was written");
+    let first = counted().await;
+    assert!(first > 0);
+    holds.batch_execute("BEGIN; SELECT FROM threads FOR UPDATE").await.unwrap();
+    store.commit(commit("r", 1, 1, vec![step(1)])).await.unwrap();
+    holds.batch_execute("COMMIT").await.unwrap();
+    assert_eq!(counted().await, first, "the run goes on");
+    store.commit(commit("r", 1, 2, vec![step(2)])).await.unwrap();
+    // A host that ends counts what it has not counted yet, and so does a run that comes to rest.
+    store.close().await.unwrap();
+    let next = counted().await;
+    assert!(next >= first + 2 * 64, "{first} {next}");
+    let other = PostgresStore::connect(database.config()).await.unwrap();
+    let epoch = other.acquire("r", 3).await.unwrap();
+    other.commit(commit("r", epoch, 3, vec![Event::RunWaiting])).await.unwrap();
+    assert!(counted().await > next);
 }
 
 #[tokio::test(flavor = "multi_thread")]
