@@ -90,20 +90,22 @@ impl Host {
         };
         // The thread is read meanwhile: few threads have a run that waits.
         let of_thread = Arc::clone(&thread_id);
+        let admit = async || store.admit(Some(&of_thread), None).await.map_err(HostError::not_admitted);
         let reading = pin!(self.thread_of_run(&of_thread));
-        let checking = pin!(future::join(store.admit(Some(&of_thread), None), store.runs(waiting)));
-        let ((admitted, waiting), reading) = match future::select(checking, reading).await {
-            Either::Left((checked, reading)) => (checked, reading.left_future()),
-            Either::Right((read, checking)) => (checking.await, future::ready(read).right_future()),
+        let (waiting, reading) = match future::select(store.runs(waiting), reading).await {
+            Either::Left((found, reading)) => (found, reading.left_future()),
+            Either::Right((read, finding)) => (finding.await, future::ready(read).right_future()),
         };
-        admitted.map_err(HostError::not_admitted)?;
         if let Some(run) = waiting?.pop() {
+            admit().await?;
             let message = RunCommand::Message(request.prompt.clone());
             if store.send(&run.run_id, &new_id(), message).await? {
                 return Ok(Arc::from(run.run_id));
             }
         }
         let ReadThread { thread, memory: _memory } = reading.await?;
+        // A store may know the size of the thread's records now that the thread was read.
+        admit().await?;
         let there = |id: &&str| self.inner.services.agents.contains_key(*id);
         let handed = handed_to(&thread.state, &request.agent_id).filter(there);
         let agent = self.agent(handed.unwrap_or(&request.agent_id))?;
