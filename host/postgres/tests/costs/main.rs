@@ -216,12 +216,12 @@ async fn whole_runs(hosts: usize, inserts: f64) {
     let submit = async |number: u64| {
         submits.submit(RunRequest::new(quick::AGENT, "Go.").on_thread(format!("w{number}"))).await.unwrap()
     };
-    // The first runs warm the hosts up.
-    join_all((0..8).map(&submit)).await;
-    finished(8).await;
+    // The first runs warm the hosts up: each connection plans the statements that it sends for the first time.
+    let first = join_all((0..RUNS * 2).map(&submit)).await.len();
+    finished(first).await;
     let began = Instant::now();
-    let runs = join_all((100..100 + RUNS * 3).map(&submit)).await;
-    finished(8 + runs.len()).await;
+    let runs = join_all((1_000..1_000 + RUNS * 3).map(&submit)).await;
+    finished(first + runs.len()).await;
     let rate = per_second(runs.len() as u64, began);
     stop.cancel();
     join_all(working).await;
@@ -229,7 +229,7 @@ async fn whole_runs(hosts: usize, inserts: f64) {
     tokio::time::sleep(growth::STATISTICS).await;
     let sql = "SELECT n_tup_upd FROM pg_stat_user_tables WHERE relname = 'runs'";
     let updates: i64 = behind.query_one(sql, &[]).await.unwrap().get(0);
-    let commits = updates as f64 / (8 + runs.len()) as f64;
+    let commits = updates as f64 / (first + runs.len()) as f64;
     let floor = inserts / commits;
     let measure = format!("whole runs with 3 calls, {hosts} hosts, per second");
     row(
