@@ -6,6 +6,7 @@
 //! a single statement wrote nothing.
 
 use crate::connect::{Busy, int8, params, query, run};
+use crate::hints::CommitHint;
 use crate::prepared_commit::{PreparedCommit, Tail};
 use crate::read::{self, changes_since};
 use crate::record_sizes::AddedSizes;
@@ -83,6 +84,8 @@ pub(crate) struct Sender {
     pub(crate) added: AddedSizes,
     /// The event before the commit, if this host wrote it, or read it since it acquired the run.
     pub(crate) tail: Option<Tail>,
+    /// Sent behind a commit of one statement, if it may be sent at once.
+    pub(crate) hint: Arc<CommitHint>,
 }
 
 /// The result of a commit, and the last event of its run, unless an earlier sending was stored.
@@ -145,12 +148,19 @@ async fn commit_unread(
         values: Vec::new(),
         health: Vec::new(),
     };
-    let is_written = match begins {
-        Some(spec) => write::begin_at_once(client, written, spec).await?,
-        None => write::write_at_once(client, written).await?,
+    let writing = async {
+        match begins {
+            Some(spec) => write::begin_at_once(client, written, spec).await,
+            None => write::write_at_once(client, written).await,
+        }
     };
-    if !is_written {
+    // Polled together, they are sent together, in this order.
+    let (is_written, is_notified) = futures::join!(writing, sender.hint.send_behind(client));
+    if !is_written? {
         return Ok(None);
+    }
+    if is_notified {
+        sender.hint.set_sent();
     }
     Ok(Tail::of(&rows).map(|tail| (CommitReceipt { moved: 0 }, Some(tail))))
 }

@@ -4,6 +4,7 @@ use crate::commit::{CommitFailure, Sender, commit, folded_changes, rests};
 use crate::connect::{Busy, EXCHANGE, exchange_of, explain_pool, int8, no_answer, params, query, run};
 use crate::conversations::Conversations;
 use crate::error::{Failure, explain, failure};
+use crate::hints::CommitHint;
 use crate::prepared_commit::{PreparedCommit, Tail};
 use crate::read::FoundClaims;
 use crate::record_sizes::{RecordGrowth, RecordSizes};
@@ -94,13 +95,13 @@ impl Database {
     pub(crate) async fn store(
         &self,
         prepared: &PreparedCommit,
-        host: Arc<str>,
+        (host, hint): (Arc<str>, Arc<CommitHint>),
     ) -> Result<CommitReceipt, CommitError> {
         let volatile = volatile_updates(prepared.changes());
         let pending = self.volatile.lock(&prepared.commit.thread_id, volatile).await;
         let tail = self.forget_tail(prepared.commit.run_id());
         let added = self.sizes.add(growth(prepared), &self.limits);
-        let sender = Sender { host, begin: self.begin.clone(), shard: shard(), added, tail };
+        let sender = Sender { host, begin: self.begin.clone(), shard: shard(), added, tail, hint };
         let committed = self.send_commit(prepared, &sender).await;
         match &committed {
             Ok(_) => {
@@ -118,14 +119,14 @@ impl Database {
     pub(crate) async fn store_aside(
         self: Arc<Self>,
         commit: Commit,
-        host: Arc<str>,
+        (host, hint): (Arc<str>, Arc<CommitHint>),
     ) -> Result<CommitReceipt, CommitError> {
         let (place, runtime) = (Arc::clone(&self.large).acquire_owned().await, Handle::current());
         let stored = aside(true, move || {
             let _place = place;
             let rows = CommitRows::of(&commit)?;
             let prepared = PreparedCommit::new(commit, rows)?;
-            Ok(runtime.block_on(self.store(&prepared, host)))
+            Ok(runtime.block_on(self.store(&prepared, (host, hint))))
         });
         stored.await?
     }

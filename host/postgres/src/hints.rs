@@ -2,16 +2,16 @@
 //! receivers are also told to look once a second.
 //!
 //! NOTIFY takes a lock of the whole database at commit, so it is never part of a run's commit.
-//! The first is sent at once, and those of the next few milliseconds as one statement.
+//! The first is sent at once, right behind its commit, and those of the next few milliseconds as one statement.
 
 use crate::config::PostgresConfig;
 use crate::connect::{params, query, run, single};
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, mpsc, watch};
-use tokio_postgres::Client;
+use tokio_postgres::{Client, Error};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tollgate_store::{Hint, HintSender, Hints};
 use uuid::Uuid;
@@ -35,6 +35,8 @@ const MAX_TOGETHER: usize = 200;
 
 /// The hints that this host sends and receives. Dropping it ends its tasks.
 pub(crate) struct HintExchange {
+    this: Notifier,
+    next: NextNotification,
     to_others: mpsc::UnboundedSender<Hint>,
     /// The receivers in this process.
     here: HintSender,
@@ -75,12 +77,13 @@ impl HintExchange {
         let on_freed: Arc<dyn Fn() + Send + Sync> = Arc::new(on_freed);
         let hearing = Hearing { found, is_asked: Arc::clone(&is_asked), on_freed: Arc::clone(&on_freed) };
         let listening = listen(config.clone(), here.clone(), sender.clone(), hearing);
-        let sending = send_all(config.clone(), hints, sender);
+        let next = NextNotification::default();
+        let sending = send_all(config.clone(), hints, (sender.clone(), next.clone()));
         let (stopped, reminding) = (stop.clone(), remind(here.clone()));
         tokio::spawn(async move {
             stopped.run_until_cancelled(async { tokio::join!(listening, sending, reminding) }).await;
         });
-        Self { to_others, here, hears, is_asked, on_freed, _stop: stop.drop_guard() }
+        Self { this: sender, next, to_others, here, hears, is_asked, on_freed, _stop: stop.drop_guard() }
     }
 
     /// Gives a hint to this host at once, and to the others soon.
@@ -88,6 +91,20 @@ impl HintExchange {
         self.here.send(hint.clone());
         // If the task is gone, the other hosts still poll.
         let _ = self.to_others.send(hint);
+    }
+
+    /// Returns the hint of a commit, before it is stored.
+    pub(crate) fn of_commit(&self, hint: Hint) -> Arc<CommitHint> {
+        let (text, next) = (self.this.write(&hint), self.next.clone());
+        Arc::new(CommitHint { hint, text, next, is_sent: AtomicBool::new(false) })
+    }
+
+    /// Gives the hint of a commit that is stored, like [`send`](Self::send), unless other hosts have it.
+    pub(crate) fn committed(&self, of: &CommitHint) {
+        match of.is_sent.load(Ordering::Relaxed) {
+            true => self.here.send(of.hint.clone()),
+            false => self.send(of.hint.clone()),
+        }
     }
 
     /// Returns the hints of all hosts from now on.
@@ -123,6 +140,65 @@ impl HintExchange {
             // It may be older than those that other hosts look for when they hear of work.
             let _ = to_others.send(Hint::Any);
         }
+    }
+}
+
+/// The time of the next notification that is sent at once; `None` while some are about to be sent together.
+#[derive(Clone)]
+struct NextNotification(Arc<Mutex<Option<Instant>>>);
+
+impl Default for NextNotification {
+    fn default() -> Self {
+        Self(Arc::new(Mutex::new(Some(Instant::now()))))
+    }
+}
+
+impl NextNotification {
+    fn lock(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns whether a notification may be sent at once. If so, the next ones are collected.
+    fn begin(&self) -> bool {
+        let (mut next, now) = (self.lock(), Instant::now());
+        let may_begin = next.is_some_and(|next| next <= now);
+        if may_begin {
+            *next = Some(now + TOGETHER);
+        }
+        may_begin
+    }
+
+    /// Returns how long to collect notifications now. None is sent at once before the next
+    /// [pause](Self::pause_for) has begun.
+    fn collect(&self) -> Duration {
+        self.lock().take().map_or(Duration::ZERO, |next| next.saturating_duration_since(Instant::now()))
+    }
+
+    /// Collects the notifications of this time.
+    fn pause_for(&self, pause: Duration) {
+        *self.lock() = Some(Instant::now() + pause);
+    }
+}
+
+/// The hint of a commit. If no notification was sent just before, it is sent behind the commit on the same connection:
+/// the server then notifies the others as soon as it has stored the commit.
+pub(crate) struct CommitHint {
+    hint: Hint,
+    text: String,
+    next: NextNotification,
+    is_sent: AtomicBool,
+}
+
+impl CommitHint {
+    /// Sends the notification if it may be sent at once, and returns whether it was sent. To be polled after the
+    /// commit, which may turn out not to be stored.
+    pub(crate) async fn send_behind(&self, client: &Client) -> bool {
+        self.next.begin() && notify(client, vec![self.text.clone()]).await.is_ok()
+    }
+
+    /// Records that it was sent behind the commit, which is stored.
+    pub(crate) fn set_sent(&self) {
+        self.is_sent.store(true, Ordering::Relaxed);
     }
 }
 
@@ -230,9 +306,14 @@ fn pause_after(sending: Duration) -> Duration {
 }
 
 /// Sends hints to the other hosts: the first at once, and those of the next milliseconds together.
-async fn send_all(config: PostgresConfig, mut hints: mpsc::UnboundedReceiver<Hint>, this: Notifier) {
+async fn send_all(
+    config: PostgresConfig,
+    mut hints: mpsc::UnboundedReceiver<Hint>,
+    (this, next): (Notifier, NextNotification),
+) {
     let mut client: Option<Client> = None;
     while let Some(first) = hints.recv().await {
+        tokio::time::sleep(next.collect()).await;
         let mut texts = BTreeSet::from([this.write(&first)]);
         while let Ok(hint) = hints.try_recv() {
             texts.insert(this.write(&hint));
@@ -244,15 +325,24 @@ async fn send_all(config: PostgresConfig, mut hints: mpsc::UnboundedReceiver<Hin
         if client.as_ref().is_none_or(Client::is_closed) {
             client = single(&config, &config.server, |_| {}).await.ok();
         }
-        let Some(connected) = &client else { continue };
-        let sql = "SELECT pg_notify($1, x.payload) FROM unnest($2) AS x(payload)";
-        let (notifying, began) =
-            (run(connected, sql, params![(CHANNEL, TEXT), (texts, TEXT_ARRAY)]), Instant::now());
-        if !matches!(tokio::time::timeout(CHECK, notifying).await, Ok(Ok(_))) {
+        let began = Instant::now();
+        let is_sent = match &client {
+            Some(connected) => {
+                matches!(tokio::time::timeout(CHECK, notify(connected, texts)).await, Ok(Ok(())))
+            }
+            None => false,
+        };
+        if !is_sent {
             client = None;
         }
-        tokio::time::sleep(pause_after(began.elapsed())).await;
+        next.pause_for(pause_after(began.elapsed()));
     }
+}
+
+/// Sends notifications in one statement.
+async fn notify(client: &Client, texts: Vec<String>) -> Result<(), Error> {
+    let sql = "SELECT pg_notify($1, x.payload) FROM unnest($2) AS x(payload)";
+    run(client, sql, params![(CHANNEL, TEXT), (texts, TEXT_ARRAY)]).await.map(drop)
 }
 
 #[cfg(test)]
@@ -263,6 +353,18 @@ mod tests {
     fn a_busy_server_gets_fewer_notifications() {
         let [idle, busy, hung] = [1, 3, 5_000].map(|ms| pause_after(Duration::from_millis(ms)));
         assert_eq!((idle, busy, hung), (TOGETHER, Duration::from_millis(12), LONG_TOGETHER));
+    }
+
+    #[test]
+    fn one_notification_is_sent_at_once_and_the_next_ones_are_collected() {
+        let next = NextNotification::default();
+        assert!(next.begin());
+        assert!(next.collect() <= TOGETHER);
+        assert!(!next.begin(), "others are about to be sent");
+        next.pause_for(CHECK);
+        assert!(!next.begin(), "some were sent just now");
+        next.pause_for(Duration::ZERO);
+        assert!(next.begin());
     }
 
     #[test]

@@ -242,15 +242,17 @@ impl RunStore for PostgresStore {
             self.member.record_driving(&run_id, epoch);
         }
         let (database, host) = (Arc::clone(&self.database), self.member.ensure_registered().await?);
+        let hint = self.hints.of_commit(if queued { Hint::Work } else { Hint::Events(Arc::clone(&run_id)) });
+        let sender = (host, Arc::clone(&hint));
         let committed = match prepared {
-            Ok(prepared) => to_its_end(async move { database.store(&prepared, host).await }).await,
-            Err(large) => database.store_aside(large, host).await,
+            Ok(prepared) => to_its_end(async move { database.store(&prepared, sender).await }).await,
+            Err(large) => database.store_aside(large, sender).await,
         };
         if rests(&events) || matches!(committed, Err(CommitError::Fenced)) {
             self.member.record_rest(&run_id, epoch);
         }
         let committed = committed?;
-        self.hints.send(if queued { Hint::Work } else { Hint::Events(run_id) });
+        self.hints.committed(&hint);
         Ok(committed)
     }
 

@@ -2,6 +2,8 @@
 
 use crate::cluster::cluster;
 use crate::{prompt, started, step, until};
+use std::time::Duration;
+use tokio_postgres::AsyncMessage;
 use tollgate::store::{
     AuditFilter, AuditKind, AuditRecord, AuditStore, Commit, CoordinationStore, KeyFilter, PageLimit,
     RunCommand, RunFilter, RunStore, StateChange, StateStore,
@@ -58,6 +60,56 @@ async fn a_commit_is_one_statement_and_so_are_a_claim_of_many_runs_and_reading_a
     store.thread("r").await.unwrap();
     assert_eq!(database.statements_on_records().await - before, 1);
     assert!(store.record("q07").await.unwrap().damage.is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_notification_of_a_commit_is_sent_behind_it_on_its_connection() {
+    let database = cluster().database().await;
+    let store = PostgresStore::connect(database.config()).await.unwrap();
+    store.commit(on("r", 0, started("r", prompt()))).await.unwrap();
+    let behind = database.client().await;
+    // Those for the lease and for notifications of others, and one of the pool.
+    until("no other connections", async || {
+        let sql = "SELECT count(*), count(*) FILTER (WHERE query ~ 'pg_notify') FROM pg_stat_activity
+            WHERE datname = current_database() AND pid <> pg_backend_pid()";
+        let row = behind.query_one(sql, &[]).await.unwrap();
+        ((row.get::<_, i64>(0), row.get::<_, i64>(1)) == (3, 1)).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn other_hosts_hear_again_of_a_commit_that_could_not_be_stored_at_once() {
+    let database = cluster().database().await;
+    let (listens, mut connection) =
+        tokio_postgres::connect(&cluster().url(&database.name), tokio_postgres::NoTls).await.unwrap();
+    let (heard, mut notifications) = tokio::sync::mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Some(Ok(message)) = std::future::poll_fn(|cx| connection.poll_message(cx)).await {
+            if let AsyncMessage::Notification(notification) = message
+                && notification.payload().ends_with(":er")
+                && heard.send(()).is_err()
+            {
+                break;
+            }
+        }
+    });
+    listens.batch_execute("LISTEN tollgate").await.unwrap();
+    let store = PostgresStore::connect(database.config()).await.unwrap();
+    store.commit(on("r", 0, started("r", prompt()))).await.unwrap();
+    let mut is_heard =
+        async || tokio::time::timeout(Duration::from_secs(10), notifications.recv()).await.is_ok();
+    assert!(is_heard().await);
+    // The tool has trapped before, so its health must be read first.
+    let trapped = "INSERT INTO tool_health VALUES ('echo', 'kit', 'd', 1)";
+    database.client().await.batch_execute(trapped).await.unwrap();
+    // After this time, a notification is sent behind its commit again.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let mut next = on("r", 1, step(1));
+    let called = AuditRecord::at(9, AuditKind::Call, "agent a", "success").of_tool("echo");
+    next.audit = vec![called.of_component("kit", None)];
+    store.commit(next).await.unwrap();
+    assert!(is_heard().await && is_heard().await, "one when it could not be stored, and one when it was");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -141,8 +141,11 @@ async fn pass(
         let has = |text: &[u8]| buffer[..length].windows(text.len()).any(|bytes| bytes == text);
         let committed = has(b"COMMIT\0");
         if !of_server {
-            // A statement that is a transaction of its own.
-            commits.store(!committed && has(b"commit_v1("), Ordering::SeqCst);
+            // A statement that is a transaction of its own. A notification may follow before it is answered.
+            match has(b"commit_v1(") {
+                false if has(b"pg_notify(") => {}
+                commits_now => commits.store(!committed && commits_now, Ordering::SeqCst),
+            }
         }
         if of_server && (committed || commits.load(Ordering::SeqCst)) {
             let lose = Mode::LoseCommit as u8;
