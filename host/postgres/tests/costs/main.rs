@@ -28,6 +28,8 @@ use tollgate_postgres::PostgresStore;
 /// The number of runs at once, and of commits of each.
 const RUNS: u64 = 64;
 const EACH: u64 = 30;
+/// How long nothing happens before a run whose first reply is timed.
+const IDLE: Duration = Duration::from_millis(20);
 /// How long a step may take before something is wrong.
 const PATIENCE: Duration = Duration::from_secs(300);
 
@@ -259,7 +261,7 @@ async fn submit_to_first_event() {
     let mut times = Vec::new();
     for number in 0..60 {
         // The hosts have nothing else to do.
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        tokio::time::sleep(IDLE).await;
         let began = Instant::now();
         let run = submits
             .submit(RunRequest::new(quick::AGENT, "Go.").on_thread(format!("s{number}")))
