@@ -130,7 +130,9 @@ pub(crate) async fn claimed(rows: Vec<Row>) -> Result<FoundClaims, StoreError> {
             let epoch = epoch.cast_unsigned();
             // The driver reads again the rows that cannot be read, and reports why.
             match found_claim(&run_id, row) {
-                Some((read, found)) => (ClaimedRun { run_id, epoch, read: Some(Box::new(read)) }, Some(found)),
+                Some((read, found)) => {
+                    (ClaimedRun { run_id, epoch, read: Some(Box::new(read)) }, Some(found))
+                }
                 None => (ClaimedRun { run_id, epoch, read: None }, None),
             }
         });
@@ -163,9 +165,10 @@ fn found_claim(run_id: &Arc<str>, row: &Row) -> Option<(ReadAtClaim, FoundClaim)
     let values = texts(11).into_iter().zip(texts(12));
     let values = values.map(|(key, value)| Some((key, parse("value", &value).ok()?)));
     let state = State::restored(number(8), values.collect::<Option<Vec<_>>>()?);
-    let commands = texts(13).into_iter().zip(texts(14)).map(|(id, body)| {
-        Some(SentCommand { id: Arc::from(id), command: parse("command", &body).ok()? })
-    });
+    let commands = texts(13)
+        .into_iter()
+        .zip(texts(14))
+        .map(|(id, body)| Some(SentCommand { id: Arc::from(id), command: parse("command", &body).ok()? }));
     let known = KnownConversation {
         messages: Arc::new(messages),
         last: Arc::from(bodies.last().map_or("", String::as_str)),

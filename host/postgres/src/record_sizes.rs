@@ -92,7 +92,8 @@ impl RecordSizes {
         let RecordGrowth { thread, writes_thread, components, rests } = growth;
         let mut sizes = self.lock();
         let of_thread = sizes.threads.unwritten_of(&thread.0);
-        let writes_thread = rests || writes_thread || is_much(of_thread + thread.1, limits.thread_record_bytes);
+        let writes_thread =
+            rests || writes_thread || is_much(of_thread + thread.1, limits.thread_record_bytes);
         let earlier = if writes_thread { sizes.threads.unwritten.remove_entry(&thread.0) } else { None };
         let thread = AddedById::new(vec![thread], writes_thread, earlier.into_iter().collect());
         let is_much = |(id, bytes): &(String, u64)| {

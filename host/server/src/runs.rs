@@ -455,6 +455,7 @@ fn ended(status: &RunStatus) -> (String, Option<String>) {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::Scope;
     use crate::access::AccessDatabase;
     use crate::state::ServerOptions;
     use std::time::Duration;

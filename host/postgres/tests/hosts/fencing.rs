@@ -375,9 +375,8 @@ async fn a_commit_that_changes_nothing_of_its_thread_does_not_wait_for_it_and_is
     let store = PostgresStore::connect(database.config()).await.unwrap();
     store.commit(commit("r", 1, 0, vec![started("r", prompt())])).await.unwrap();
     let (holds, behind) = (database.client().await, database.client().await);
-    let counted = async || -> i64 {
-        behind.query_one("SELECT record_bytes FROM threads", &[]).await.unwrap().get(0)
-    };
+    let counted =
+        async || -> i64 { behind.query_one("SELECT record_bytes FROM threads", &[]).await.unwrap().get(0) };
     let first = counted().await;
     assert!(first > 0);
     holds.batch_execute("BEGIN; SELECT FROM threads FOR UPDATE").await.unwrap();
