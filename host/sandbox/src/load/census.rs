@@ -185,8 +185,8 @@ impl Census {
                 }
                 Payload::ComponentCanonicalSection(functions) => {
                     for function in functions.clone() {
-                        if is_asynchronous(&function?) {
-                            return Err(CensusRefusal::TooMuch(ASYNC.to_owned()));
+                        if let Some(why) = why_refused(&function?) {
+                            return Err(CensusRefusal::TooMuch(why.to_owned()));
                         }
                     }
                     count_items(&mut frames, &payload)?;
@@ -281,16 +281,27 @@ pub(crate) const ASYNC: &str = "uses asynchronous functions of the component mod
      componentize-qjs --sync, with jco componentize --backend-qjs-disable-async, with componentize-py for a world of \
      WASI 0.2, with wit-bindgen for C, Go and others without `async`";
 
-/// Returns whether a function belongs to the component model's asynchronous functions or threads.
-fn is_asynchronous(function: &CanonicalFunction) -> bool {
+/// Why a component that uses the encoding latin1+utf16 is refused. Continues a sentence that begins with its name.
+/// Decoding it can take minutes for the texts of one call, during which nothing interrupts the guest, and toolchains
+/// do not use it.
+const COMPACT_TEXT: &str = "passes texts as latin1+utf16, which this host does not decode, because its limits do not \
+     cover the time that this takes; build it with utf8, as toolchains do by default, or with utf16";
+
+/// Returns why a component with this function is refused: it belongs to the component model's
+/// asynchronous functions or threads, or its texts are encoded as latin1+utf16.
+fn why_refused(function: &CanonicalFunction) -> Option<&'static str> {
     match function {
-        CanonicalFunction::Lift { options, .. } | CanonicalFunction::Lower { options, .. } => options
-            .iter()
-            .any(|option| matches!(option, CanonicalOption::Async | CanonicalOption::Callback(_))),
+        CanonicalFunction::Lift { options, .. } | CanonicalFunction::Lower { options, .. } => {
+            options.iter().find_map(|option| match option {
+                CanonicalOption::Async | CanonicalOption::Callback(_) => Some(ASYNC),
+                CanonicalOption::CompactUTF16 => Some(COMPACT_TEXT),
+                _ => None,
+            })
+        }
         CanonicalFunction::ResourceNew { .. }
         | CanonicalFunction::ResourceDrop { .. }
-        | CanonicalFunction::ResourceRep { .. } => false,
-        _ => true,
+        | CanonicalFunction::ResourceRep { .. } => None,
+        _ => Some(ASYNC),
     }
 }
 
