@@ -250,7 +250,6 @@ impl LinkedGate {
         let work = async |store: &mut Store<Instance>, slot: &Arc<Slot>| {
             let bytes = bytes();
             store.data().enter(bytes)?;
-            store.data_mut().meter.charging(Arc::clone(slot));
             let _held = slot.charge_while(bytes).map_err(Stop::from)?;
             work(store, &self.pre).await
         };

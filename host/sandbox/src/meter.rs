@@ -54,8 +54,9 @@ impl From<MemoryExhausted> for Stop {
 /// Counts memory and tables of one instance.
 pub(crate) struct Meter {
     memory: Sum,
-    /// The slot to which memory is charged; `None` for a sealed instance, which has its own
-    /// share.
+    /// Bytes that the host holds for the guest until the instance is dropped.
+    held_bytes: u64,
+    /// The slot to which memory is charged; `None` in tests.
     slot: Option<Arc<Slot>>,
     elements: Sum,
     instances: usize,
@@ -76,6 +77,7 @@ impl Meter {
     pub(crate) fn new(limits: &Limits) -> Self {
         Self {
             memory: Sum::new(limits.memory_bytes),
+            held_bytes: 0,
             slot: None,
             elements: Sum::new(limits.table_elements),
             instances: limits.instances as usize,
@@ -89,6 +91,15 @@ impl Meter {
         self.slot = Some(slot);
     }
 
+    /// Charges memory that the host holds for the guest until the instance is dropped.
+    pub(crate) fn hold(&mut self, bytes: u64) -> Result<(), Stop> {
+        if let Some(slot) = &self.slot {
+            slot.charge(bytes)?;
+            self.held_bytes += bytes;
+        }
+        Ok(())
+    }
+
     /// Returns the peak memory use in bytes.
     pub(crate) fn peak_memory_bytes(&self) -> u64 {
         self.memory.peak
@@ -99,7 +110,7 @@ impl Meter {
 impl Drop for Meter {
     fn drop(&mut self) {
         if let Some(slot) = &self.slot {
-            slot.release(self.memory.now);
+            slot.release(self.memory.now + self.held_bytes);
         }
     }
 }

@@ -2,8 +2,8 @@
 //! [`egress`](crate::egress); otherwise it is denied.
 //!
 //! Requests that are built and never sent occupy the host's memory, not the guest's. Each part of
-//! one is small, or counts as bytes that crossed the boundary: texts, header fields and their
-//! copies, and bodies as they are written.
+//! one is small, or counts as bytes that crossed the boundary and as memory of the call: texts, header
+//! fields and their copies. A body is stored in small pieces, which count as they are written.
 
 use crate::charge::leave;
 use crate::instance::http::MAX_FIELDS_BYTES;
@@ -46,15 +46,21 @@ pub(crate) fn count_what_is_kept(linker: &mut Linker<Instance>) -> wasmtime::Res
     types.func_wrap("[method]fields.clone", clone_fields)
 }
 
+/// Charges bytes that leave the guest and that the host may hold until the call ends.
+fn keep(store: &mut GuestStore<'_>, bytes: usize) -> wasmtime::Result<()> {
+    leave(store, bytes)?;
+    Ok(store.data_mut().meter.hold(bytes as u64)?)
+}
+
 fn set_method(mut store: GuestStore<'_>, (request, method): (Resource<Request>, Method)) -> Set {
     let name = if let Method::Other(name) = &method { name.len() } else { 0 };
-    leave(&mut store, name)?;
+    keep(&mut store, name)?;
     Ok((store.data_mut().http().set_method(request, method)?,))
 }
 
 fn set_scheme(mut store: GuestStore<'_>, (request, scheme): (Resource<Request>, Option<Scheme>)) -> Set {
     let name = if let Some(Scheme::Other(name)) = &scheme { name.len() } else { 0 };
-    leave(&mut store, name)?;
+    keep(&mut store, name)?;
     Ok((store.data_mut().http().set_scheme(request, scheme)?,))
 }
 
@@ -62,7 +68,7 @@ fn set_path_with_query(
     mut store: GuestStore<'_>,
     (request, path): (Resource<Request>, Option<String>),
 ) -> Set {
-    leave(&mut store, path.as_ref().map_or(0, String::len))?;
+    keep(&mut store, path.as_ref().map_or(0, String::len))?;
     Ok((store.data_mut().http().set_path_with_query(request, path)?,))
 }
 
@@ -70,7 +76,7 @@ fn set_authority(
     mut store: GuestStore<'_>,
     (request, authority): (Resource<Request>, Option<String>),
 ) -> Set {
-    leave(&mut store, authority.as_ref().map_or(0, String::len))?;
+    keep(&mut store, authority.as_ref().map_or(0, String::len))?;
     Ok((store.data_mut().http().set_authority(request, authority)?,))
 }
 
@@ -87,7 +93,7 @@ fn fields_from_list(
     for at in 0..given.len() {
         let Some((name, value)) = given.get(&mut store, at).transpose()? else { break };
         let size = name.to_str(&store)?.len() + value.len();
-        leave(&mut store, size + FIELD_BYTES)?;
+        keep(&mut store, size + FIELD_BYTES)?;
         fields.push((name.to_str(&store)?.into_owned(), value.as_le_slice(&store).to_vec()));
         bytes += size.max(1);
         if bytes > MAX_FIELDS_BYTES {
@@ -102,11 +108,11 @@ fn set_field(
     mut store: GuestStore<'_>,
     (fields, name, given): (Fields, String, WasmList<WasmList<u8>>),
 ) -> HeaderChange<()> {
-    leave(&mut store, name.len())?;
+    keep(&mut store, name.len())?;
     let (mut values, mut bytes) = (Vec::new(), 0);
     for at in 0..given.len() {
         let Some(value) = given.get(&mut store, at).transpose()? else { break };
-        leave(&mut store, value.len() + FIELD_BYTES)?;
+        keep(&mut store, value.len() + FIELD_BYTES)?;
         values.push(value.as_le_slice(&store).to_vec());
         bytes += value.len().max(1);
         if bytes > MAX_FIELDS_BYTES {
@@ -139,7 +145,7 @@ fn append_field(
     mut store: GuestStore<'_>,
     (fields, name, value): (Fields, String, Vec<u8>),
 ) -> HeaderChange<()> {
-    leave(&mut store, name.len() + value.len() + FIELD_BYTES)?;
+    keep(&mut store, name.len() + value.len() + FIELD_BYTES)?;
     changed(store.data_mut().http().append(fields, name, value))
 }
 
@@ -149,6 +155,7 @@ fn clone_fields(mut store: GuestStore<'_>, (fields,): (Fields,)) -> wasmtime::Re
     let instance = store.data_mut();
     let bytes = (instance.table.get(&fields)?.len() + 1) * FIELD_BYTES;
     instance.boundary.leave(bytes as u64)?;
+    instance.meter.hold(bytes as u64)?;
     Ok((instance.http().clone(fields)?,))
 }
 

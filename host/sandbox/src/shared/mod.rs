@@ -63,7 +63,9 @@ impl Shared {
         let _ticking = self.ticker.keep_ticking();
         let cancel = CancellationToken::new();
         let term = CallDeadline::new(Instant::now(), timeout, &cancel);
-        let mut store = self.store(Instance::sealed(limits, &term), limits)?;
+        let mut instance = Instance::sealed(limits, &term);
+        instance.meter.charging(Arc::clone(&slot));
+        let mut store = self.store(instance, limits)?;
         let answer = term.attend(pin!(work(&mut store, &slot))).await?;
         drop(store);
         term.attend(pin!(read(answer, &slot))).await
