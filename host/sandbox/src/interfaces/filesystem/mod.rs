@@ -26,6 +26,8 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{
 use wasmtime_wasi::p2::{FsError, FsResult};
 use writer::WritePosition;
 
+/// The longest path, in bytes: the longest that Linux accepts.
+const MAX_PATH_BYTES: usize = 4_095;
 /// The longest part of a path that a refusal quotes, in bytes.
 const MAX_SHOWN_BYTES: usize = 300;
 
@@ -56,8 +58,10 @@ fn add_opening(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()>
         "[method]descriptor.open-at",
         |mut store: GuestStore<'_>, arguments: OpenArguments| {
             Box::new(async move {
+                if is_too_long(&mut store, &arguments.2)? {
+                    return Ok((Err(ErrorCode::NameTooLong),));
+                }
                 let path = arguments.2.clone();
-                leave(&mut store, path.len())?;
                 let opened = open_at(store.data_mut(), arguments).await;
                 answer_for(store.data_mut(), "open", &path, opened)
             })
@@ -67,7 +71,9 @@ fn add_opening(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()>
         "[method]descriptor.create-directory-at",
         |mut store: GuestStore<'_>, (directory, path): (Resource<Descriptor>, String)| {
             Box::new(async move {
-                leave(&mut store, path.len())?;
+                if is_too_long(&mut store, &path)? {
+                    return Ok((Err(ErrorCode::NameTooLong),));
+                }
                 let made = create_directory_at(store.data_mut(), directory, path.clone()).await;
                 answer_for(store.data_mut(), "make the directory", &path, made)
             })
@@ -98,7 +104,9 @@ fn add_metadata(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()
         "[method]descriptor.stat-at",
         |mut store: GuestStore<'_>, (directory, flags, path): (Resource<Descriptor>, PathFlags, String)| {
             Box::new(async move {
-                leave(&mut store, path.len())?;
+                if is_too_long(&mut store, &path)? {
+                    return Ok((Err(ErrorCode::NameTooLong),));
+                }
                 let found = store.data_mut().filesystem().stat_at(directory, flags, path).await;
                 answer(store.data_mut(), found)
             })
@@ -108,7 +116,9 @@ fn add_metadata(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()
         "[method]descriptor.metadata-hash-at",
         |mut store: GuestStore<'_>, (directory, flags, path): (Resource<Descriptor>, PathFlags, String)| {
             Box::new(async move {
-                leave(&mut store, path.len())?;
+                if is_too_long(&mut store, &path)? {
+                    return Ok((Err(ErrorCode::NameTooLong),));
+                }
                 let hash = store.data_mut().filesystem().metadata_hash_at(directory, flags, path).await;
                 answer(store.data_mut(), hash)
             })
@@ -118,7 +128,9 @@ fn add_metadata(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()
         "[method]descriptor.set-times-at",
         |mut store: GuestStore<'_>, (directory, flags, path, accessed, modified): TimesArguments| {
             Box::new(async move {
-                leave(&mut store, path.len())?;
+                if is_too_long(&mut store, &path)? {
+                    return Ok((Err(ErrorCode::NameTooLong),));
+                }
                 let mut files = store.data_mut().filesystem();
                 let set = files.set_times_at(directory, flags, path, accessed, modified).await;
                 answer(store.data_mut(), set)
@@ -134,7 +146,9 @@ fn add_removing(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()
         "[method]descriptor.unlink-file-at",
         |mut store: GuestStore<'_>, (directory, path): (Resource<Descriptor>, String)| {
             Box::new(async move {
-                leave(&mut store, path.len())?;
+                if is_too_long(&mut store, &path)? {
+                    return Ok((Err(ErrorCode::NameTooLong),));
+                }
                 let removed = store.data_mut().filesystem().unlink_file_at(directory, path.clone()).await;
                 answer_for(store.data_mut(), "remove", &path, removed)
             })
@@ -144,7 +158,9 @@ fn add_removing(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()
         "[method]descriptor.remove-directory-at",
         |mut store: GuestStore<'_>, (directory, path): (Resource<Descriptor>, String)| {
             Box::new(async move {
-                leave(&mut store, path.len())?;
+                if is_too_long(&mut store, &path)? {
+                    return Ok((Err(ErrorCode::NameTooLong),));
+                }
                 let removed =
                     store.data_mut().filesystem().remove_directory_at(directory, path.clone()).await;
                 answer_for(store.data_mut(), "remove", &path, removed)
@@ -155,8 +171,10 @@ fn add_removing(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()
         "[method]descriptor.rename-at",
         |mut store: GuestStore<'_>, arguments: moving::Move| {
             Box::new(async move {
+                if is_too_long(&mut store, &arguments.1)? || is_too_long(&mut store, &arguments.3)? {
+                    return Ok((Err(ErrorCode::NameTooLong),));
+                }
                 let path = arguments.1.clone();
-                leave(&mut store, path.len() + arguments.3.len())?;
                 let moved = moving::rename(store.data_mut(), arguments).await;
                 answer_for(store.data_mut(), "move", &path, moved)
             })
@@ -216,7 +234,9 @@ fn add_reading(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()>
         "[method]descriptor.readlink-at",
         |mut store: GuestStore<'_>, (directory, path): (Resource<Descriptor>, String)| {
             Box::new(async move {
-                leave(&mut store, path.len())?;
+                if is_too_long(&mut store, &path)? {
+                    return Ok((Err(ErrorCode::NameTooLong),));
+                }
                 let instance = store.data_mut();
                 let target = instance.filesystem().readlink_at(directory, path).await;
                 if let Ok(target) = &target {
@@ -268,6 +288,13 @@ fn add_writing(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()>
             answer(store.data_mut(), stream)
         },
     )
+}
+
+/// Charges a path, and returns whether it is longer than the system accepts. Such a path is refused before
+/// it is copied: an operation copies its path several times.
+fn is_too_long(store: &mut GuestStore<'_>, path: &str) -> wasmtime::Result<bool> {
+    leave(store, path.len())?;
+    Ok(path.len() > MAX_PATH_BYTES)
 }
 
 /// Returns the guest's error code; any other error ends the call.
