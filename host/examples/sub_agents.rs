@@ -58,7 +58,7 @@ async fn file(minutes: File, call: ToolContext) -> Result<ToolResult, String> {
     // The tool decides how to continue if a child does not complete. This tool accepts only
     // completion.
     let outcome = outcome.completed().map_err(|why| why.to_string())?;
-    let notes = outcome.thread_state.as_ref().and_then(|state| state.get(NOTES));
+    let notes = outcome.thread_state.as_ref().and_then(|state| state.get(NOTES)).map(AsRef::as_ref);
     println!(
         "the archivist begins with {} note and ends with {}, after {} turns",
         count(Some(&monday)),

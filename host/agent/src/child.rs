@@ -8,6 +8,7 @@ use crate::message::Message;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// The deepest nesting of agents, not counting the first one.
 pub const MAX_DEPTH: u32 = 4;
@@ -103,9 +104,9 @@ pub struct ChildOutcome {
     pub steps: u32,
     /// The final values of the exported run-scoped keys; `None` if the agent's backend
     /// cannot return state.
-    pub state: Option<BTreeMap<String, Value>>,
+    pub state: Option<BTreeMap<String, Arc<Value>>>,
     /// The final values of the exported thread-scoped keys; `None` in the same case.
-    pub thread_state: Option<BTreeMap<String, Value>>,
+    pub thread_state: Option<BTreeMap<String, Arc<Value>>>,
     /// Whether one of its calls asked to end the loop that it runs in.
     pub escalated: bool,
 }

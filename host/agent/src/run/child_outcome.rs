@@ -8,9 +8,10 @@ use crate::child::{ChildOutcome, ChildStatus, MAX_CHILD_TEXT_BYTES};
 use crate::json::{self, JsonError};
 use crate::question::ChildQuestion;
 use crate::schema::{Schema, SchemaError, Violation, describe};
-use crate::state::{KeyScope, KeySet};
+use crate::state::{KeyDefinition, KeyScope, KeySet};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The reason why a run's answer does not have the shape that its agent promises.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -67,9 +68,14 @@ impl Run {
             crate::text::cut(&mut response, MAX_CHILD_TEXT_BYTES);
         }
         let snapshot = self.state.snapshot();
-        let exported = |scope: KeyScope| -> BTreeMap<String, Value> {
-            let wanted = exports.iter().filter(|key| keys.get(key).is_some_and(|key| key.scope == scope));
-            wanted.filter_map(|key| Some((key.clone(), snapshot.get(keys, key)?.clone()))).collect()
+        // The values are shared: a request may name a key of many megabytes a thousand times.
+        let exported = |scope: KeyScope| -> BTreeMap<String, Arc<Value>> {
+            let wanted = exports.iter().filter_map(|key| Some((key, keys.get(key)?)));
+            let of_scope = wanted.filter(|(_, definition)| definition.scope == scope);
+            let value_of = |(key, definition): (&String, &KeyDefinition)| {
+                (key.clone(), Arc::clone(snapshot.shared(key).unwrap_or(&definition.initial)))
+            };
+            of_scope.map(value_of).collect()
         };
         let has_state = self.spec.agent.backend.state;
         ChildOutcome {

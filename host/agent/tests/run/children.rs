@@ -190,12 +190,22 @@ fn d2_the_seed_is_there_before_the_first_step() {
     let outcome = child.run.child_outcome(child.catalog.keys(), &exports);
     assert_eq!((outcome.status, outcome.response.as_deref()), (ChildStatus::Completed, Some("Seen.")));
     let handed_back = outcome.thread_state.unwrap();
-    assert_eq!(
-        (handed_back["kit.city"].clone(), handed_back["kit.count"].clone()),
-        (json!("Bern"), json!(0)),
-        "d3"
-    );
+    assert_eq!((&*handed_back["kit.city"], &*handed_back["kit.count"]), (&json!("Bern"), &json!(0)), "d3");
     assert_eq!(outcome.state.unwrap().len(), 0);
+}
+
+/// A request may name a key of many megabytes a thousand times.
+#[test]
+fn z3_a_child_hands_back_the_values_of_its_state_and_no_copies() {
+    let parent = calling(&[("a", "ask_scout", "{}")]);
+    let request = asked().with_seed("kit.city", "x".repeat(10_000));
+    let plan = parent.run.plan_child(&parent.catalog, &ask("a", 1, "d", &request), "child", None).unwrap();
+    let mut child = World::new();
+    child.give(Input::StartSeeded(plan.spec, plan.seed));
+    child.say("Seen.");
+    let exports = vec!["kit.city".to_owned(); 1_000];
+    let handed_back = child.run.child_outcome(child.catalog.keys(), &exports).thread_state.unwrap();
+    assert!(Arc::ptr_eq(&handed_back["kit.city"], child.run.state().shared("kit.city").unwrap()));
 }
 
 #[test]

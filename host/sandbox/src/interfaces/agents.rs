@@ -5,6 +5,7 @@
 //! for, and until it answers, the call's clock stops and its slot is available to other calls,
 //! including those of the child.
 
+use crate::blocking::offload;
 use crate::charge::charge;
 use crate::grants::Power;
 use crate::instance::Instance;
@@ -64,8 +65,9 @@ async fn run_child(
             return Ok(Err(lower_child_error(ChildError::ExecutionFailed(full))));
         }
     };
-    // The exports of a child may be as large as its state, so they are measured before they are written.
-    let bytes = child_bytes(&outcome);
+    // The exports of a child may be as large as its state, so they are measured before they are written, and
+    // on a thread that blocks no other call.
+    let (bytes, outcome) = offload(move || (child_bytes(&outcome), outcome)).await;
     if bytes as u64 > store.data().crossing_bytes() {
         return Err(Stop::Crossing.into());
     }
@@ -74,7 +76,7 @@ async fn run_child(
     let held = slot.charge_while(bytes as u64).map_err(Stop::from)?;
     store.data_mut().passed_on = Some(held);
     charge(&mut store, bytes)?;
-    Ok(Ok(lower_child(outcome)))
+    Ok(Ok(offload(move || lower_child(outcome)).await))
 }
 
 /// Converts the reason why there is no child, and records what was not granted.

@@ -5,6 +5,7 @@ use crate::charge::{PassedSize, text};
 use crate::instance::GuestStore;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use tollgate_agent::child::{
     ChildError, ChildOutcome, ChildRequest, ChildStatus, MAX_CHILD_KEYS, MAX_CHILD_MESSAGES,
     MAX_CHILD_MESSAGES_BYTES, Streaming,
@@ -168,7 +169,7 @@ fn message(role: wit::Role, text: String) -> Message {
 
 /// Returns how many bytes of text an outcome has once it is converted.
 pub(crate) fn child_bytes(outcome: &ChildOutcome) -> usize {
-    let of_state = |state: &Option<BTreeMap<String, Value>>| -> usize {
+    let of_state = |state: &Option<BTreeMap<String, Arc<Value>>>| -> usize {
         state.iter().flatten().map(|(key, value)| key.len() + json::written_bytes(value)).sum()
     };
     let texts =
@@ -193,7 +194,7 @@ pub(crate) fn lower_child(outcome: ChildOutcome) -> wit::ChildOutcome {
     }
 }
 
-fn entries(state: BTreeMap<String, Value>) -> Vec<wit::Entry> {
+fn entries(state: BTreeMap<String, Arc<Value>>) -> Vec<wit::Entry> {
     state.into_iter().map(|(key, value)| wit::Entry { key, value: value.to_string() }).collect()
 }
 

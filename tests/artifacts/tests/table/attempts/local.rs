@@ -516,6 +516,14 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
         test: "z3_a_seed_takes_no_more_memory_than_was_charged_for_it",
     },
     Attempt {
+        party: "component",
+        does: "Runs another agent and asks a thousand times for one key of many megabytes of its state.",
+        outcome: "The value is shared, and its text is charged to the call before it is written.",
+        limit: "`host_memory_bytes`, `crossing_bytes`",
+        file: "host/agent/tests/run/children.rs",
+        test: "z3_a_child_hands_back_the_values_of_its_state_and_no_copies",
+    },
+    Attempt {
         party: "gate",
         does: "Cannot be loaded, so that its calls would run unjudged.",
         outcome: "No call runs.",
