@@ -36,10 +36,10 @@ pub(crate) fn text(
     text: &WasmStr,
     most_bytes: usize,
 ) -> wasmtime::Result<String> {
-    let bytes = text.to_str(&*store)?.len();
+    let whole = text.to_str(&*store)?;
+    let (bytes, beginning) = (whole.len(), whole[..whole.floor_char_boundary(most_bytes)].to_owned());
     leave(store, bytes)?;
-    let text = text.to_str(&*store)?;
-    Ok(text[..text.floor_char_boundary(most_bytes)].to_owned())
+    Ok(beginning)
 }
 
 /// The size of a value with several texts that still lie in the guest's memory. Each is charged

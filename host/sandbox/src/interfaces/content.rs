@@ -1,6 +1,6 @@
 //! `tollgate:tool/content`: images, sounds, files and links that belong to the result.
 
-use crate::charge::leave;
+use crate::charge::{leave, text};
 use crate::instance::{GuestStore, Instance};
 use crate::meter::Stop;
 use crate::v0_1_0;
@@ -25,11 +25,11 @@ fn attach(
     mut store: GuestStore<'_>,
     (mime_type, data, uri): (WasmStr, WasmList<u8>, Option<WasmStr>),
 ) -> wasmtime::Result<(AttachResult,)> {
-    let bytes = data.as_le_slice(&store).len();
-    let mime_type = text(&store, &mime_type)?;
-    let uri = uri.map(|uri| text(&store, &uri)).transpose()?;
-    let whole = bytes + mime_type.len() + uri.as_ref().map_or(0, String::len);
-    leave(&mut store, whole)?;
+    let bytes = data.len();
+    leave(&mut store, bytes)?;
+    // Longer texts are refused by their checks, and are not copied whole before.
+    let mime_type = text(&mut store, &mime_type, MAX_CONTENT_BYTES)?;
+    let uri = uri.map(|uri| text(&mut store, &uri, MAX_CONTENT_BYTES)).transpose()?;
     if bytes > MAX_CONTENT_BYTES {
         return Ok((Err(format!("it has {bytes} bytes; a result has at most {MAX_CONTENT_BYTES}")),));
     }
@@ -59,12 +59,12 @@ fn link(
     mut store: GuestStore<'_>,
     (uri, name, description, mime_type): (WasmStr, WasmStr, Option<WasmStr>, Option<WasmStr>),
 ) -> wasmtime::Result<(AttachResult,)> {
-    let (uri, name) = (text(&store, &uri)?, text(&store, &name)?);
-    let description = description.map(|description| text(&store, &description)).transpose()?;
-    let mime_type = mime_type.map(|mime_type| text(&store, &mime_type)).transpose()?;
+    let mut read = |given: &WasmStr| text(&mut store, given, MAX_CONTENT_BYTES);
+    let (uri, name) = (read(&uri)?, read(&name)?);
+    let description = description.as_ref().map(&mut read).transpose()?;
+    let mime_type = mime_type.as_ref().map(&mut read).transpose()?;
     let link = ContentPart::Link { uri, name, title: None, description, mime_type, size: None };
     let bytes = link.bytes();
-    leave(&mut store, bytes)?;
     if bytes > MAX_CONTENT_BYTES {
         return Ok((Err(format!("it has {bytes} bytes; a result has at most {MAX_CONTENT_BYTES}")),));
     }
@@ -104,12 +104,6 @@ fn add_part(
         slot.release(memory);
     }
     Ok((attached,))
-}
-
-fn text(store: &GuestStore<'_>, text: &WasmStr) -> wasmtime::Result<String> {
-    let text = text.to_str(store)?;
-    // Longer ones are refused by their checks, and are not copied whole before.
-    Ok(text[..text.floor_char_boundary(MAX_CONTENT_BYTES)].to_owned())
 }
 
 #[cfg(test)]
