@@ -12,10 +12,13 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use tollgate_agent::json::Measure;
 use tollgate_agent::run::{CallEnd, Event, Run, StoredEvent};
 
 /// The maximum number of events queued for one subscriber; further ones are dropped and counted.
 const MAX_QUEUED: usize = 1_024;
+/// The maximum memory of these events, in bytes. A single event may be larger.
+const MAX_QUEUED_BYTES: u64 = 32 << 20;
 
 /// An event of a run, as sent to subscribers.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,8 +58,16 @@ pub(crate) struct Bus {
 
 struct Subscription {
     wanted: Pattern,
-    queue: SyncSender<RunEvent>,
+    queue: SyncSender<QueuedEvent>,
     dropped: Arc<AtomicU64>,
+    /// The memory of the queued events, in bytes.
+    queued_bytes: Arc<AtomicU64>,
+}
+
+/// An event with its memory in bytes.
+struct QueuedEvent {
+    run_event: RunEvent,
+    bytes: u64,
 }
 
 impl Bus {
@@ -64,14 +75,15 @@ impl Bus {
     /// prefix.
     pub(crate) fn subscribe(&mut self, pattern: &str, subscriber: Arc<dyn Subscriber>) {
         let (queue, waiting) = sync_channel(MAX_QUEUED);
-        let dropped = Arc::new(AtomicU64::new(0));
-        let counted = Arc::clone(&dropped);
+        let (dropped, queued_bytes) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
+        let counted = (Arc::clone(&dropped), Arc::clone(&queued_bytes));
         let thread = std::thread::Builder::new().name("tollgate-subscriber".to_owned());
         // Without a thread, the queue is never read and every event counts as dropped.
-        if let Err(why) = thread.spawn(move || attend(&waiting, subscriber.as_ref(), &counted)) {
+        if let Err(why) = thread.spawn(move || attend(&waiting, subscriber.as_ref(), &counted.0, &counted.1))
+        {
             tracing::warn!("cannot start the thread of a subscriber to {pattern}: {why}");
         }
-        self.subscriptions.push(Subscription { wanted: Pattern::new(pattern), queue, dropped });
+        self.subscriptions.push(Subscription { wanted: Pattern::new(pattern), queue, dropped, queued_bytes });
     }
 
     /// Makes the values of these keys visible, in addition to the others.
@@ -133,14 +145,23 @@ impl Bus {
 
 impl Subscription {
     fn tell(&self, run_event: RunEvent) {
-        if self.queue.try_send(run_event).is_err() {
+        let bytes = Measure::of(&run_event.payload).parsed_bytes;
+        let before = self.queued_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let has_room = before == 0 || before.saturating_add(bytes) <= MAX_QUEUED_BYTES;
+        if !has_room || self.queue.try_send(QueuedEvent { run_event, bytes }).is_err() {
+            self.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
 
-fn attend(waiting: &Receiver<RunEvent>, subscriber: &dyn Subscriber, dropped: &AtomicU64) {
-    while let Ok(run_event) = waiting.recv() {
+fn attend(
+    waiting: &Receiver<QueuedEvent>,
+    subscriber: &dyn Subscriber,
+    dropped: &AtomicU64,
+    queued_bytes: &AtomicU64,
+) {
+    while let Ok(QueuedEvent { run_event, bytes }) = waiting.recv() {
         let count = dropped.swap(0, Ordering::Relaxed);
         if count > 0 {
             let run_id = Arc::clone(&run_event.run_id);
@@ -150,6 +171,7 @@ fn attend(waiting: &Receiver<RunEvent>, subscriber: &dyn Subscriber, dropped: &A
             );
         }
         tell(subscriber, &run_event);
+        queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 
@@ -236,5 +258,29 @@ fn name_of_piece(piece: &LiveContent) -> &'static str {
         LiveContent::CallReport { .. } => "call.report",
         LiveContent::CallConsole { .. } => "call.console",
         LiveContent::CallDenied { .. } => "call.denied",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use std::sync::Mutex;
+    use std::sync::mpsc;
+
+    #[test]
+    fn z3_large_events_that_a_subscriber_does_not_take_are_dropped() {
+        let (end, wait) = mpsc::channel::<()>();
+        let wait = Mutex::new(wait);
+        let mut bus = Bus::default();
+        bus.subscribe("*", Arc::new(move |_: &RunEvent| drop(wait.lock().unwrap().recv())));
+        let subscription = &bus.subscriptions[0];
+        for _ in 0..100 {
+            let payload = Value::from("x".repeat(1 << 20));
+            subscription.tell(RunEvent { name: "call.finished", run_id: "r".into(), number: None, payload });
+        }
+        let queued_bytes = subscription.queued_bytes.load(Ordering::Relaxed);
+        assert!((1 << 20..=MAX_QUEUED_BYTES).contains(&queued_bytes), "{queued_bytes}");
+        drop(end);
     }
 }

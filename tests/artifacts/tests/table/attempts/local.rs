@@ -524,6 +524,14 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
         test: "z3_a_child_hands_back_the_values_of_its_state_and_no_copies",
     },
     Attempt {
+        party: "component",
+        does: "Returns megabytes in call after call, while a subscriber of the embedding program is slow.",
+        outcome: "Events for which its queue has no memory are dropped and counted.",
+        limit: "1,024 events, 32 MiB",
+        file: "host/src/stream/subscribers.rs",
+        test: "z3_large_events_that_a_subscriber_does_not_take_are_dropped",
+    },
+    Attempt {
         party: "gate",
         does: "Cannot be loaded, so that its calls would run unjudged.",
         outcome: "No call runs.",
