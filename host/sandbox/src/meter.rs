@@ -56,6 +56,8 @@ pub(crate) struct Meter {
     memory: Sum,
     /// Bytes that the host holds for the guest until the instance is dropped.
     held_bytes: u64,
+    /// The most that guest and host may use together for the host to hold more.
+    most_with_held_bytes: u64,
     /// The slot to which memory is charged; `None` in tests.
     slot: Option<Arc<Slot>>,
     elements: Sum,
@@ -78,6 +80,7 @@ impl Meter {
         Self {
             memory: Sum::new(limits.memory_bytes),
             held_bytes: 0,
+            most_with_held_bytes: limits.memory_bytes.saturating_add(limits.host_memory_bytes / 3),
             slot: None,
             elements: Sum::new(limits.table_elements),
             instances: limits.instances as usize,
@@ -91,10 +94,11 @@ impl Meter {
         self.slot = Some(slot);
     }
 
-    /// Charges memory that the host holds for the guest until the instance is dropped.
+    /// Charges memory that the host holds for the guest until the instance is dropped. It may take a
+    /// third of `host_memory_bytes`, because the guest may pass a large value while it is held.
     pub(crate) fn hold(&mut self, bytes: u64) -> Result<(), Stop> {
         if let Some(slot) = &self.slot {
-            slot.charge(bytes)?;
+            slot.charge_up_to(bytes, self.most_with_held_bytes)?;
             self.held_bytes += bytes;
         }
         Ok(())

@@ -49,6 +49,14 @@ impl Share {
         grown
     }
 
+    /// Takes memory like [`take`](Self::take) if no more than `most_bytes` are then used.
+    pub(crate) fn take_up_to(&self, bytes: u64, most_bytes: u64) -> Result<(), MemoryExhausted> {
+        if self.used.load(Relaxed).saturating_add(bytes) > most_bytes {
+            return Err(MemoryExhausted::Call);
+        }
+        self.take(bytes)
+    }
+
     fn grow_to(&self, used: u64) -> Result<(), MemoryExhausted> {
         if used > self.most_bytes {
             return Err(MemoryExhausted::Call);

@@ -1,8 +1,8 @@
 ;; Gives a request a scheme with a name of almost 16 MiB again and again.
 ;;
 ;; imports: wasi:http/types
-;; limit: bytes across the boundary
-;; expects: too_large
+;; limit: host memory
+;; expects: out_of_memory
 
 (import "wasi:http/types@0.2.12" "[constructor]fields" (func $fields (result i32)))
 (import "wasi:http/types@0.2.12" "[constructor]outgoing-request"

@@ -183,6 +183,14 @@ impl Slot {
         self.share.take(bytes)
     }
 
+    /// Charges memory like [`charge`](Self::charge) if the call then uses at most `most_bytes`.
+    ///
+    /// # Errors
+    /// The same as [`charge`](Self::charge).
+    pub(crate) fn charge_up_to(&self, bytes: u64, most_bytes: u64) -> Result<(), MemoryExhausted> {
+        self.share.take_up_to(bytes, most_bytes)
+    }
+
     /// Charges memory like [`charge`](Self::charge), until the returned guard is dropped.
     ///
     /// # Errors
