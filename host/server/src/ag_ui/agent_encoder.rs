@@ -10,6 +10,9 @@ use tollgate_agent::message::ModelReply;
 use tollgate_agent::run::event::FinishedCall;
 use tollgate_agent::run::{Event, StoredEvent, answer};
 
+/// The beginning of the kinds of the host's own activities.
+const HOST_KINDS: &str = "tollgate.";
+
 /// Translates the replies, calls and reports of one agent.
 pub(super) struct AgentEncoder {
     run_id: String,
@@ -273,15 +276,18 @@ impl AgentEncoder {
 
     fn report(&mut self, call_id: &str, report: &Report, out: &mut Vec<Value>) {
         match report {
+            // These kinds are the host's.
+            Report::Activity { kind, .. } | Report::ActivityDelta { kind, .. }
+                if kind.starts_with(HOST_KINDS) => {}
             Report::Activity { kind, content } => {
                 let content = match serde_json::from_str(content) {
                     Ok(Value::Object(content)) => content,
                     _ => Map::from_iter([("content".to_owned(), json!(content))]),
                 };
-                self.activity(self.place(call_id, kind), kind, Value::Object(content), out);
+                self.activity(self.activity_of(call_id, kind), kind, Value::Object(content), out);
             }
             Report::ActivityDelta { kind, patch } => {
-                let id = self.place(call_id, kind);
+                let id = self.activity_of(call_id, kind);
                 if self.activities.contains(&id) {
                     self.emit(delta(&id, kind, patch.clone()), out);
                 }
@@ -321,6 +327,11 @@ impl AgentEncoder {
     /// children and of other runs of the thread may have the same.
     pub(super) fn call_id(&self, call_id: &str) -> String {
         id_in(&self.run_id, call_id)
+    }
+
+    /// Returns the id of an activity that a tool reports. No id of the host's own is one.
+    fn activity_of(&self, call_id: &str, kind: &str) -> String {
+        self.place(call_id, &format!("activity/{kind}"))
     }
 
     /// Returns the id of something that belongs to a call.

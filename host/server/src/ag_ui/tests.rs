@@ -9,7 +9,8 @@ use crate::agent_runs::fixture::{self, Recording, encode, golden, joined_at, wit
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use tollgate::RunUpdate;
+use tollgate::tools::Report;
+use tollgate::{LiveContent, RunUpdate};
 use tollgate_agent::run::StoredEvent;
 
 fn encoder(recording: &Recording, segment: usize, version: AgUiVersion) -> AgUiEncoder {
@@ -131,6 +132,41 @@ async fn state_activities_of_tools_and_events_of_hooks_are_shown() {
         golden(&recording, &events)
     });
     insta::assert_snapshot!("state", streams.collect::<Vec<_>>().join("\n"));
+}
+
+#[tokio::test]
+async fn z14_an_activity_of_a_tool_does_not_take_the_place_of_the_hosts() {
+    let recording = fixture::state().await;
+    let events_with = |new_kind: &str| {
+        let mut updates = recording.segments[0].clone();
+        for update in &mut updates {
+            if let RunUpdate::Live(live) = update
+                && let LiveContent::CallReport { report, .. } = &mut live.piece
+                && let Report::Activity { kind, .. } | Report::ActivityDelta { kind, .. } = report
+            {
+                new_kind.clone_into(kind);
+            }
+        }
+        encode(&mut encoder(&recording, 0, AgUiVersion::V1), &updates)
+    };
+    let text = |event: &Value, name: &str| event[name].as_str().unwrap_or_default().to_owned();
+    let is_of_host = |event: &&Value| {
+        event["type"] == "TOOL_CALL_RESULT" || text(event, "activityType").starts_with("tollgate.")
+    };
+    let usual = events_with("page");
+    let of_host: BTreeSet<String> =
+        usual.iter().filter(is_of_host).map(|event| text(event, "messageId")).collect();
+    assert!(of_host.len() > 1 && usual.iter().any(|event| event["activityType"] == "page"));
+    for kind in ["call", "result", "child-1"] {
+        let events = events_with(kind);
+        let taken = events.iter().filter(|event| event["activityType"] == kind);
+        assert!(
+            taken.clone().count() > 0
+                && taken.clone().all(|event| !of_host.contains(&text(event, "messageId")))
+        );
+    }
+    let imitating = events_with("tollgate.call");
+    assert_eq!(imitating.iter().filter(is_of_host).count(), usual.iter().filter(is_of_host).count());
 }
 
 #[tokio::test]

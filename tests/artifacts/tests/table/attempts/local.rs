@@ -525,6 +525,15 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         party: "component",
+        does: "Reports an activity whose kind makes clients of AG-UI show it in place of the host's: the call, its result, \
+               or a child.",
+        outcome: "It has an id of its own, and kinds of the host's are not sent.",
+        limit: "rule",
+        file: "host/server/src/ag_ui/tests.rs",
+        test: "z14_an_activity_of_a_tool_does_not_take_the_place_of_the_hosts",
+    },
+    Attempt {
+        party: "component",
         does: "Returns megabytes in call after call, while a subscriber of the embedding program is slow.",
         outcome: "Events for which its queue has no memory are dropped and counted.",
         limit: "1,024 events, 32 MiB",
