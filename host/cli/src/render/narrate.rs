@@ -254,28 +254,11 @@ impl<'a> Narrator<'a> {
     }
 
     fn report(&mut self, call_id: &str, report: &Report) {
-        let words = match report {
-            Report::Progress { status, message, progress } => {
-                let phase = phase_of(*status);
-                let percent = progress.map(|p| format!("{:3.0} % ", p * 100.0)).unwrap_or_default();
-                format!("{percent}{phase}{}", shown_line(message.as_deref().unwrap_or_default(), LINE_CHARS))
-            }
-            Report::Activity { content, .. } => shown_line(content, LINE_CHARS),
-            Report::ActivityDelta { kind, patch } => {
-                format!("{}: {}", shown_line(kind, LINE_CHARS), shown_line(&patch.to_string(), LINE_CHARS))
-            }
-            Report::ChildError { agent_id, message } => {
-                format!("error: the agent '{}' {}", name(agent_id), shown_line(message, LINE_CHARS))
-            }
-            Report::Output(text) => format!("{MARK}{}", shown_line(text, LINE_CHARS)),
-            Report::Log { level, message } => {
-                format!("{}: {}", format!("{level:?}").to_lowercase(), shown_line(message, LINE_CHARS))
-            }
-        };
+        let words = reported(report);
         if words.trim().is_empty() || words == self.last_report {
             return;
         }
-        self.say_of(call_id, &format!("{DIM}{words}{DIM:#}"));
+        self.say_of(call_id, &format!("{DIM}{MARK}{words}{DIM:#}"));
         self.last_report = words;
     }
 
@@ -291,6 +274,27 @@ impl<'a> Narrator<'a> {
     fn end_line(&self) {
         if !self.streamed.is_empty() && !self.streamed.ends_with('\n') {
             self.output.write("\n");
+        }
+    }
+}
+
+/// Returns a tool's report as one line, which needs a mark: it can look like a line of the host's.
+fn reported(report: &Report) -> String {
+    match report {
+        Report::Progress { status, message, progress } => {
+            let phase = phase_of(*status);
+            let percent = progress.map(|p| format!("{:3.0} % ", p * 100.0)).unwrap_or_default();
+            format!("{percent}{phase}{}", shown_line(message.as_deref().unwrap_or_default(), LINE_CHARS))
+        }
+        Report::Activity { content: text, .. } | Report::Output(text) => shown_line(text, LINE_CHARS),
+        Report::ActivityDelta { kind, patch } => {
+            format!("{}: {}", shown_line(kind, LINE_CHARS), shown_line(&patch.to_string(), LINE_CHARS))
+        }
+        Report::ChildError { agent_id, message } => {
+            format!("error: the agent '{}' {}", name(agent_id), shown_line(message, LINE_CHARS))
+        }
+        Report::Log { level, message } => {
+            format!("{}: {}", format!("{level:?}").to_lowercase(), shown_line(message, LINE_CHARS))
         }
     }
 }

@@ -23,6 +23,15 @@ fn z14_the_lines_of_a_ticket_are_marked() {
 }
 
 #[test]
+fn z14_the_reports_of_a_tool_are_marked() {
+    let place = Place::new().with_tools(&[hostile::REPORT_LIKE_THE_HOST]).with_config("");
+    let said = place.type_in(&["call", "report-like-the-host"]).ends_with(0).says("to grant it: ");
+    let words = ["not granted", "to grant it", "error"];
+    let imitates = |line: &&str| words.iter().any(|word| line.trim_start().starts_with(word));
+    assert_eq!(said.stderr.lines().find(imitates), None, "{}", said.stderr);
+}
+
+#[test]
 fn z14_the_name_of_a_file_is_one_line() {
     let place = Place::new().with_tools(&[good::ECHO]).with_config("");
     place.write("tools/x\nerror: the disk is full\u{1b}[2J.wasm", "no component");
