@@ -4,7 +4,7 @@
 use crate::admission::Charge;
 use crate::admission::Slot;
 use crate::charge::{PassedSize, charge, leave};
-use crate::egress::{Exchange, HttpAnswer, frames, is_forbidden};
+use crate::egress::{Exchange, HttpAnswer, MAX_HEAD_BYTES, frames, is_forbidden};
 use crate::instance::{GuestStore, Instance};
 use crate::meter::Stop;
 use crate::v0_1_0::{self, http_client as wit};
@@ -25,6 +25,8 @@ const EACH_BYTES: usize = 128;
 const MAX_SHOWN_BYTES: usize = 200;
 /// The most headers of one request.
 const MAX_HEADERS: usize = 1_024;
+/// The longest method, in bytes.
+const MAX_METHOD_BYTES: usize = 32;
 
 type HttpResult = Result<wit::Response, wit::Error>;
 
@@ -213,8 +215,16 @@ fn read(request: wit::Request) -> Result<http::Request<WasiBody>, wit::Error> {
     if uri.host().is_none_or(str::is_empty) || !matches!(uri.scheme_str(), Some("http" | "https")) {
         return Err(bad_url(&request.url));
     }
-    let method = http::Method::from_bytes(request.method.as_bytes())
-        .map_err(|_| bad_request(format!("\"{}\" is not an HTTP method.", shown(&request.method))))?;
+    let name = Some(&request.method).filter(|name| name.len() <= MAX_METHOD_BYTES);
+    let method = name
+        .and_then(|name| http::Method::from_bytes(name.as_bytes()).ok())
+        .ok_or_else(|| bad_request(format!("\"{}\" is not an HTTP method.", shown(&request.method))))?;
+    let head_bytes: usize = request.headers.iter().map(|header| header.name.len() + header.value.len()).sum();
+    if head_bytes > MAX_HEAD_BYTES {
+        let message =
+            format!("The headers of a request have at most {MAX_HEAD_BYTES} bytes, not {head_bytes}.");
+        return Err(bad_request(message));
+    }
     let mut headers = HeaderMap::new();
     for header in &request.headers {
         let name = HeaderName::from_bytes(header.name.as_bytes());
@@ -317,4 +327,30 @@ fn explain(why: &Error, origin: &str) -> wit::Error {
         _ => (BadResponse, format!("{origin} does not answer in acceptable HTTP.")),
     };
     wit::Error { kind, message }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    /// Each part of a request is copied several times until it is sent.
+    #[test]
+    fn z3_long_methods_and_headers_are_refused_before_they_are_copied() {
+        let problem = |method: &str, value_bytes: usize| {
+            let header = wit::Header { name: "x".to_owned(), value: "v".repeat(value_bytes) };
+            let request = wit::Request {
+                method: method.to_owned(),
+                url: "http://example.com/".to_owned(),
+                headers: vec![header.clone(), header],
+                body: Vec::new(),
+                timeout_ms: None,
+                max_body_bytes: None,
+            };
+            read(request).err().map(|error| error.message)
+        };
+        assert_eq!(problem("GET", 30_000), None);
+        assert!(problem("GET", 40_000).unwrap().contains("at most 65536 bytes, not 80002"));
+        assert!(problem(&"A".repeat(100), 1).unwrap().contains("is not an HTTP method"));
+    }
 }

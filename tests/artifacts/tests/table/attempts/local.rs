@@ -525,6 +525,14 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         party: "component",
+        does: "Sends a request with a method or a header of 16 MB, which the host copies for each step.",
+        outcome: "It is refused before it is copied.",
+        limit: "32 bytes of method, 64 KiB of headers",
+        file: "host/sandbox/src/interfaces/http_client.rs",
+        test: "z3_long_methods_and_headers_are_refused_before_they_are_copied",
+    },
+    Attempt {
+        party: "component",
         does: "Reports an activity whose kind makes clients of AG-UI show it in place of the host's: the call, its result, \
                or a child.",
         outcome: "It has an id of its own, and kinds of the host's are not sent.",
