@@ -264,11 +264,10 @@ impl<'de> Deserialize<'de> for WrittenJson {
     }
 }
 
-/// Parses a text that this host wrote. A value that a person entered may have a key that is refused in
-/// the texts of others.
+/// Parses a text that this host wrote.
 #[expect(clippy::expect_used, reason = "tests check that what is written here can be read")]
 fn read_own(text: &str) -> Value {
-    read(text).or_else(|_| serde_json::from_str(text)).expect("JSON as this host writes it")
+    read(text).expect("JSON as this host writes it")
 }
 
 impl PartialEq for WrittenJson {

@@ -16,6 +16,7 @@ pub use measure::{
 };
 pub use numbers::check_numbers;
 pub(crate) use numbers::unify_integers;
+pub(crate) use reader::check_recordable;
 pub use reader::{from_record, parse, parse_exact};
 
 use serde_json::Value;

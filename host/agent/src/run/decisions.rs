@@ -177,10 +177,8 @@ impl Run {
 
 /// Checks that an answer matches the schema of its question, and that its record can be read.
 fn check_answer(asked: &SuspendedCall, value: &Value) -> Result<(), InputRefusal> {
-    if json::depth(value) > json::MAX_DEPTH {
-        let message = format!("the answer nests deeper than {} levels; send less", json::MAX_DEPTH);
-        return Err(InputRefusal::new(message));
-    }
+    json::check_recordable(value)
+        .map_err(|why| InputRefusal::new(format!("the answer cannot be recorded: {why}")))?;
     let schema = asked.answer_schema().map_err(|e| InputRefusal::new(e.to_string()))?;
     let Some(schema) = schema else { return Ok(()) };
     let violations = schema.violations(value);

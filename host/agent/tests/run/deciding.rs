@@ -85,13 +85,16 @@ fn z1_an_answer_that_costs_too_much_to_check_is_refused() {
 
 /// A record with such an answer could not be read.
 #[test]
-fn z1_an_answer_that_nests_too_deep_is_refused() {
+fn z1_an_answer_that_cannot_be_recorded_is_refused() {
     let mut world = World::calling(&[("a", "typed", r#"{"n":1}"#)]);
     world.end("a", pends(Ticket { response_schema: None, ..ticket(ResumeMode::ReplayToolCall) }));
     let nested = |levels: usize| (0..levels).fold(json!(1), |value, _| json!([value]));
-    let refused = world.decide("1", "a", DecisionAnswer::Resume(nested(129))).unwrap_err();
-    assert!(refused.to_string().contains("deeper than 128 levels"), "{refused}");
-    assert!(world.is_waiting());
+    let reserved = json!([{"$serde_json::private::RawValue": "1"}]);
+    for (answer, why) in [(nested(129), "deeper than 128 levels"), (reserved, "is reserved")] {
+        let refused = world.decide("1", "a", DecisionAnswer::Resume(answer)).unwrap_err();
+        assert!(refused.to_string().contains(why), "{refused}");
+        assert!(world.is_waiting());
+    }
     world.resume("2", "a", nested(100));
     assert_eq!(world.running(), ["a"]);
 }
