@@ -461,7 +461,7 @@ mod tests {
     use std::time::Duration;
     use tokio::time::timeout;
     use tollgate::config::ServeConfig;
-    use tollgate::{CallRequest, FnTool, Host};
+    use tollgate::{CallRequest, FnTool, Host, SqliteStore};
 
     /// A backstop for waits that would otherwise hang.
     const PATIENCE: Duration = Duration::from_secs(60);
@@ -469,13 +469,14 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn z3_large_records_are_read_four_at_a_time_and_small_ones_at_once() {
         let echo = FnTool::new("echo", "echo", "Echoes.", |arguments: Value, _| async move { arguments });
-        let host = Host::builder().tool(echo).build().unwrap();
+        let data = tempfile::tempdir().unwrap();
+        let store = Arc::new(SqliteStore::open(data.path()).unwrap());
+        let host = Host::builder().tool(echo).store(store).build().unwrap();
         let call = async |bytes: usize| {
             let arguments = json!({"text": "x".repeat(bytes)}).to_string();
             host.call(CallRequest::from_json("echo", arguments)).await.unwrap().run_id
         };
         let (small, large) = (call(10).await, call(300 << 10).await);
-        let data = tempfile::tempdir().unwrap();
         let access = AccessDatabase::open(data.path()).unwrap();
         let state = ServerState::new(host, access, ServeConfig::default(), ServerOptions::default());
         let [ada, eve, ian] = ["ada", "eve", "ian"].map(|name| Principal::new(name, [Scope::Use]));
