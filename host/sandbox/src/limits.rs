@@ -57,7 +57,7 @@ limits! {
     memory_bytes: u64 = 64 * MIB,
     /// Bytes by which the guest's memory and the host's memory for the call, such as the parsed
     /// form of its result, may together exceed `memory_bytes`. Requests and header fields of
-    /// `wasi:http` may take a third of them.
+    /// `wasi:http` may take a third of them, and the part of `memory_bytes` that is not used.
     host_memory_bytes: u64 = 24 * MIB,
     /// JSON values in all texts that the call returns, nested ones included. More than 500,000
     /// are never read.

@@ -56,8 +56,8 @@ pub(crate) struct Meter {
     memory: Sum,
     /// Bytes that the host holds for the guest until the instance is dropped.
     held_bytes: u64,
-    /// The most that guest and host may use together for the host to hold more.
-    most_with_held_bytes: u64,
+    /// The bytes that the host may hold, however much the call uses beside them.
+    most_held_bytes: u64,
     /// The slot to which memory is charged; `None` in tests.
     slot: Option<Arc<Slot>>,
     elements: Sum,
@@ -80,7 +80,7 @@ impl Meter {
         Self {
             memory: Sum::new(limits.memory_bytes),
             held_bytes: 0,
-            most_with_held_bytes: limits.memory_bytes.saturating_add(limits.host_memory_bytes / 3),
+            most_held_bytes: limits.host_memory_bytes / 3,
             slot: None,
             elements: Sum::new(limits.table_elements),
             instances: limits.instances as usize,
@@ -94,13 +94,17 @@ impl Meter {
         self.slot = Some(slot);
     }
 
-    /// Charges memory that the host holds for the guest until the instance is dropped. It may take a
-    /// third of `host_memory_bytes`, because the guest may pass a large value while it is held.
+    /// Charges memory that the host holds for the guest until the instance is dropped. A third of
+    /// `host_memory_bytes` is for it, because the guest may pass a large value while it is held. More
+    /// may be held only in the part of `memory_bytes` that the call does not use.
     pub(crate) fn hold(&mut self, bytes: u64) -> Result<(), Stop> {
-        if let Some(slot) = &self.slot {
-            slot.charge_up_to(bytes, self.most_with_held_bytes)?;
-            self.held_bytes += bytes;
+        let Some(slot) = &self.slot else { return Ok(()) };
+        let held_bytes = self.held_bytes.saturating_add(bytes);
+        match held_bytes <= self.most_held_bytes {
+            true => slot.charge(bytes)?,
+            false => slot.charge_up_to(bytes, self.memory.limit.saturating_add(self.most_held_bytes))?,
         }
+        self.held_bytes = held_bytes;
         Ok(())
     }
 
@@ -238,8 +242,35 @@ impl Boundary {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::admission::Admission;
+    use crate::config::SandboxConfig;
 
     const PAGE: usize = 64 * 1024;
+
+    #[test]
+    fn z3_what_the_host_holds_has_a_share_that_nothing_else_takes() {
+        const MIB: u64 = 1 << 20;
+        let limits = Limits { memory_bytes: 10 * MIB, host_memory_bytes: 6 * MIB, ..Limits::default() };
+        let slot = Admission::new(&SandboxConfig::default()).take_at_once(None, limits.memory_bytes).unwrap();
+        let slot = Arc::new(slot.under(&limits));
+        let running = |guest_bytes: usize| {
+            let mut meter = Meter::new(&limits);
+            meter.charging(Arc::clone(&slot));
+            assert!(meter.memory_growing(0, guest_bytes, None).unwrap());
+            meter
+        };
+        let mut small = running(4 << 20);
+        assert_eq!(small.hold(8 * MIB), Ok(()), "the guest does not use its memory");
+        assert_eq!(small.hold(1), Err(Stop::HostMemory));
+        drop(small);
+        let mut full = running(10 << 20);
+        let response = slot.charge_while(4 * MIB).unwrap();
+        assert_eq!(full.hold(2 * MIB), Ok(()), "a response that is read does not take the share");
+        drop(response);
+        assert_eq!(full.hold(1), Err(Stop::HostMemory), "there is room for what the guest passes");
+        drop(full);
+        assert_eq!(slot.charge(16 * MIB), Ok(()), "all of it was given back");
+    }
 
     #[test]
     fn memories_are_counted_together() {
