@@ -267,13 +267,17 @@ mod tests {
     use super::*;
     use std::sync::Mutex;
     use std::sync::mpsc;
+    use std::time::Duration;
 
     #[test]
     fn z3_large_events_that_a_subscriber_does_not_take_are_dropped() {
         let (end, wait) = mpsc::channel::<()>();
         let wait = Mutex::new(wait);
         let mut bus = Bus::default();
-        bus.subscribe("*", Arc::new(move |_: &RunEvent| drop(wait.lock().unwrap().recv())));
+        let slow = move |_: &RunEvent| {
+            let _ = wait.lock().unwrap().recv();
+        };
+        bus.subscribe("*", Arc::new(slow));
         let subscription = &bus.subscriptions[0];
         for _ in 0..100 {
             let payload = Value::from("x".repeat(1 << 20));
@@ -282,5 +286,10 @@ mod tests {
         let queued_bytes = subscription.queued_bytes.load(Ordering::Relaxed);
         assert!((1 << 20..=MAX_QUEUED_BYTES).contains(&queued_bytes), "{queued_bytes}");
         drop(end);
+        let is_empty = |_| {
+            std::thread::sleep(Duration::from_millis(10));
+            subscription.queued_bytes.load(Ordering::Relaxed) == 0
+        };
+        assert!((0..1_000).any(is_empty), "events that were taken leave their memory");
     }
 }
