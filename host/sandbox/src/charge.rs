@@ -30,7 +30,8 @@ pub(crate) fn leave(store: &mut GuestStore<'_>, bytes: usize) -> wasmtime::Resul
     Ok(store.data().boundary.leave(bytes as u64)?)
 }
 
-/// Charges the whole of a guest's text, and copies at most this much of it.
+/// Charges the whole of a guest's text, and copies at most this much of it. The copy is made first, because a
+/// text in UTF-16 would otherwise be decoded twice.
 pub(crate) fn text(
     store: &mut GuestStore<'_>,
     text: &WasmStr,

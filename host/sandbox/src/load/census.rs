@@ -282,8 +282,9 @@ pub(crate) const ASYNC: &str = "uses asynchronous functions of the component mod
      WASI 0.2, with wit-bindgen for C, Go and others without `async`";
 
 /// Why a component that uses the encoding latin1+utf16 is refused. Continues a sentence that begins with its name.
-/// Decoding it can take minutes for the texts of one call, during which nothing interrupts the guest, and toolchains
-/// do not use it.
+/// Nothing interrupts a guest while a text is decoded. wasmtime decodes this encoding with `encoding_rs`, which the
+/// profiles `dev` and `release` do not optimize: 16 MiB take 4 s there, and 0.1 s in `dist`. UTF-16 takes 0.05 s in
+/// each. Toolchains do not use this encoding by default.
 const COMPACT_TEXT: &str = "passes texts as latin1+utf16, which this host does not decode, because its limits do not \
      cover the time that this takes; build it with utf8, as toolchains do by default, or with utf16";
 
