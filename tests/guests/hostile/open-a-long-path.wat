@@ -3,7 +3,7 @@
 ;;
 ;; imports: wasi:filesystem/preopens wasi:filesystem/types
 ;; powers: files
-;; limit: files
+;; limit: paths
 ;; expects: succeeds
 
 (import "wasi:filesystem/preopens@0.2.12" "get-directories" (func $directories (param i32)))

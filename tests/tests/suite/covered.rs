@@ -77,6 +77,7 @@ const OTHERS: &[&str] = &[
     "loading",
     "mutations",
     "names",
+    "paths",
     "questions to people",
     "result seen by the model",
     "schemas",

@@ -4,7 +4,7 @@
 use crate::admission::Charge;
 use crate::admission::Slot;
 use crate::charge::{PassedSize, charge, leave};
-use crate::egress::{Exchange, HttpAnswer, MAX_HEAD_BYTES, frames, is_forbidden};
+use crate::egress::{Exchange, HttpAnswer, frames, is_forbidden};
 use crate::instance::{GuestStore, Instance};
 use crate::meter::Stop;
 use crate::v0_1_0::{self, http_client as wit};
@@ -25,6 +25,8 @@ const EACH_BYTES: usize = 128;
 const MAX_SHOWN_BYTES: usize = 200;
 /// The most headers of one request.
 const MAX_HEADERS: usize = 1_024;
+/// The most bytes of the names and values of these headers.
+const MAX_HEADERS_BYTES: usize = 64 * 1024;
 /// The longest method, in bytes.
 const MAX_METHOD_BYTES: usize = 32;
 
@@ -219,10 +221,10 @@ fn read(request: wit::Request) -> Result<http::Request<WasiBody>, wit::Error> {
     let method = name
         .and_then(|name| http::Method::from_bytes(name.as_bytes()).ok())
         .ok_or_else(|| bad_request(format!("\"{}\" is not an HTTP method.", shown(&request.method))))?;
-    let head_bytes: usize = request.headers.iter().map(|header| header.name.len() + header.value.len()).sum();
-    if head_bytes > MAX_HEAD_BYTES {
+    let bytes: usize = request.headers.iter().map(|header| header.name.len() + header.value.len()).sum();
+    if bytes > MAX_HEADERS_BYTES {
         let message =
-            format!("The headers of a request have at most {MAX_HEAD_BYTES} bytes, not {head_bytes}.");
+            format!("The headers of a request have at most {MAX_HEADERS_BYTES} bytes, not {bytes}.");
         return Err(bad_request(message));
     }
     let mut headers = HeaderMap::new();
@@ -336,7 +338,7 @@ mod tests {
 
     /// Each part of a request is copied several times until it is sent.
     #[test]
-    fn z3_long_methods_and_headers_are_refused_before_they_are_copied() {
+    fn z3_long_methods_and_headers_are_refused_before_they_are_copied_again() {
         let problem = |method: &str, value_bytes: usize| {
             let header = wit::Header { name: "x".to_owned(), value: "v".repeat(value_bytes) };
             let request = wit::Request {

@@ -69,6 +69,7 @@ const SETTINGS: &[(&str, &str)] = &[
     ("mutations", FIXED),
     ("names", RULE),
     ("open files", "`open_files`"),
+    ("paths", FIXED),
     ("powers", "`[grants]`"),
     ("questions to people", FIXED),
     ("random bytes asked at once", "`random_bytes`"),

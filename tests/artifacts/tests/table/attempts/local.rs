@@ -526,10 +526,10 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     Attempt {
         party: "component",
         does: "Sends a request with a method or a header of 16 MB, which the host copies for each step.",
-        outcome: "It is refused before it is copied.",
+        outcome: "It is refused before the second copy.",
         limit: "32 bytes of method, 64 KiB of headers",
         file: "host/sandbox/src/interfaces/http_client.rs",
-        test: "z3_long_methods_and_headers_are_refused_before_they_are_copied",
+        test: "z3_long_methods_and_headers_are_refused_before_they_are_copied_again",
     },
     Attempt {
         party: "component",
