@@ -17,7 +17,8 @@ use tollgate_agent::run::{CallEnd, Event, Run, StoredEvent};
 
 /// The maximum number of events queued for one subscriber; further ones are dropped and counted.
 const MAX_QUEUED: usize = 1_024;
-/// The maximum memory of these events, in bytes. A single event may be larger.
+/// The memory of these events, in bytes, from which on further ones are dropped. The last one may exceed it,
+/// so that a large event reaches a subscriber that still handles a small one.
 const MAX_QUEUED_BYTES: u64 = 32 << 20;
 
 /// An event of a run, as sent to subscribers.
@@ -147,8 +148,7 @@ impl Subscription {
     fn tell(&self, run_event: RunEvent) {
         let bytes = Measure::of(&run_event.payload).parsed_bytes;
         let before = self.queued_bytes.fetch_add(bytes, Ordering::Relaxed);
-        let has_room = before == 0 || before.saturating_add(bytes) <= MAX_QUEUED_BYTES;
-        if !has_room || self.queue.try_send(QueuedEvent { run_event, bytes }).is_err() {
+        if before >= MAX_QUEUED_BYTES || self.queue.try_send(QueuedEvent { run_event, bytes }).is_err() {
             self.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
@@ -269,6 +269,30 @@ mod tests {
     use std::sync::mpsc;
     use std::time::Duration;
 
+    fn event_of(bytes: usize) -> RunEvent {
+        let payload = Value::from("x".repeat(bytes));
+        RunEvent { name: "call.finished", run_id: "r".into(), number: None, payload }
+    }
+
+    #[test]
+    fn a_large_event_waits_for_a_subscriber_that_handles_a_small_one() {
+        let (end, wait) = mpsc::channel::<()>();
+        let (wait, (taken, lengths)) = (Mutex::new(wait), mpsc::channel());
+        let mut bus = Bus::default();
+        let handles = move |run_event: &RunEvent| {
+            let _ = wait.lock().unwrap().recv();
+            let _ = taken.send(run_event.payload.as_str().unwrap().len());
+        };
+        bus.subscribe("*", Arc::new(handles));
+        let large = usize::try_from(MAX_QUEUED_BYTES).unwrap() + 1;
+        for bytes in [1, large] {
+            bus.subscriptions[0].tell(event_of(bytes));
+        }
+        drop(end);
+        let taken = [(); 2].map(|()| lengths.recv_timeout(Duration::from_secs(10)).unwrap());
+        assert_eq!(taken, [1, large]);
+    }
+
     #[test]
     fn z3_large_events_that_a_subscriber_does_not_take_are_dropped() {
         let (end, wait) = mpsc::channel::<()>();
@@ -280,11 +304,10 @@ mod tests {
         bus.subscribe("*", Arc::new(slow));
         let subscription = &bus.subscriptions[0];
         for _ in 0..100 {
-            let payload = Value::from("x".repeat(1 << 20));
-            subscription.tell(RunEvent { name: "call.finished", run_id: "r".into(), number: None, payload });
+            subscription.tell(event_of(1 << 20));
         }
         let queued_bytes = subscription.queued_bytes.load(Ordering::Relaxed);
-        assert!((1 << 20..=MAX_QUEUED_BYTES).contains(&queued_bytes), "{queued_bytes}");
+        assert!((1 << 20..=MAX_QUEUED_BYTES + (2 << 20)).contains(&queued_bytes), "{queued_bytes}");
         drop(end);
         let is_empty = |_| {
             std::thread::sleep(Duration::from_millis(10));

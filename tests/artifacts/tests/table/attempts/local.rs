@@ -544,7 +544,7 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
         party: "component",
         does: "Returns megabytes in call after call, while a subscriber of the embedding program is slow.",
         outcome: "Events for which its queue has no memory are dropped and counted.",
-        limit: "1,024 events, 32 MiB",
+        limit: "1,024 events, 32 MiB and one event",
         file: "host/src/stream/subscribers.rs",
         test: "z3_large_events_that_a_subscriber_does_not_take_are_dropped",
     },
