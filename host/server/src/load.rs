@@ -18,7 +18,8 @@ use tollgate::tools::MemoryBudget;
 use tollgate_agent::json::{self, NodesLeft};
 use tollgate_mcp::{MemoryShare, NoSharedMemory, RequestLimiter, RequestPermit, SharedMemory};
 
-/// The maximum number of agent runs that one principal has in progress.
+/// The maximum number of agent runs that one principal has in progress, and of runs that continue after a
+/// "no".
 const MAX_RUNS: usize = 128;
 /// A body up to this size is parsed without estimating its memory, in bytes.
 const SMALL_BYTES: usize = 4 * 1024;
@@ -64,6 +65,8 @@ struct ClientLimits {
     requests: Arc<RequestLimiter>,
     calls: Arc<Semaphore>,
     runs: Arc<Semaphore>,
+    /// The runs that continue after a "no", which a person can say while all other places are taken.
+    declined: Arc<Semaphore>,
     streams: Arc<Semaphore>,
     connections: Arc<Semaphore>,
     /// The memory of bodies.
@@ -77,8 +80,9 @@ impl ClientLimits {
     /// Returns whether a request, or something that goes on after its request, has a place.
     fn is_in_use(self: &Arc<Self>) -> bool {
         // A place keeps its semaphore.
-        let Self { requests: _, calls, runs, streams, connections, bodies, answers, whole_records } = &**self;
-        let places = [calls, runs, streams, connections, whole_records];
+        let Self { requests: _, calls, runs, declined, streams, connections, bodies, answers, whole_records } =
+            &**self;
+        let places = [calls, runs, declined, streams, connections, whole_records];
         Arc::strong_count(self) > 1
             || places.into_iter().any(|places| Arc::strong_count(places) > 1)
             || [bodies, answers].into_iter().any(MemoryShare::is_in_use)
@@ -135,6 +139,7 @@ impl Load {
             requests: Arc::new(RequestLimiter::of_one()),
             calls: Arc::new(Semaphore::new(self.calls)),
             runs: Arc::new(Semaphore::new(MAX_RUNS)),
+            declined: Arc::new(Semaphore::new(MAX_RUNS)),
             streams: Arc::new(Semaphore::new(self.streams)),
             connections: Arc::new(Semaphore::new(self.connections)),
             bodies: share(),
@@ -247,6 +252,11 @@ impl ClientShare {
     /// Returns the principal's places for agent runs.
     pub(crate) fn runs(&self) -> Arc<Semaphore> {
         Arc::clone(&self.limits.runs)
+    }
+
+    /// Returns the principal's places for runs that continue after a "no".
+    pub(crate) fn declined(&self) -> Arc<Semaphore> {
+        Arc::clone(&self.limits.declined)
     }
 
     /// Returns the principal's places for event streams.

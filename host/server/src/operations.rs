@@ -12,6 +12,7 @@ use crate::state::ServerState;
 use axum::http::StatusCode;
 use serde_json::Value;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use tollgate::config::DecisionMakers;
 use tollgate::run::{RunEnd, RunError};
@@ -24,11 +25,13 @@ use tollgate_agent::SmolStr;
 use tollgate_agent::context::RunIdentity;
 use tollgate_agent::message::Message;
 use tollgate_agent::run::event::SuspendedCall;
-use tollgate_agent::run::{RunSpec, RunUsage, StoredEvent, Task};
+use tollgate_agent::run::{DecisionAnswer, RunSpec, RunUsage, StoredEvent, Task};
 use uuid::Uuid;
 
 /// The maximum length of a thread's id as clients give it, in characters.
 const MAX_THREAD_CHARS: usize = 200;
+/// How long a run that goes on waits for a place.
+const CONTINUE_WAIT: Duration = Duration::from_secs(2);
 
 /// A run that a principal may see.
 #[derive(Debug, Clone)]
@@ -54,7 +57,7 @@ impl VisibleRun {
 pub struct StartedRun {
     /// The run.
     pub handle: RunHandle,
-    /// `None` if it was in progress before, with a place of its own.
+    /// `None` if it had a place before, or has ended.
     place: Option<OwnedSemaphorePermit>,
 }
 
@@ -359,24 +362,31 @@ impl ServerState {
         if may_continue { Ok(()) } else { Err(Problem::not_found(what)) }
     }
 
-    /// Takes a place for a run that goes on, among those of its owner; `None` if it is in progress, and
-    /// has one.
+    /// Takes a place for a run that goes on, among those of its owner. Waits for a moment until one is free.
+    /// A run that goes on after a "no" takes a place of another kind, so that a person can say no while the
+    /// owner has too many runs. `None` if the run has a place because it is in progress, or has ended.
+    ///
+    /// # Errors
+    /// The owner has too many runs in progress.
     async fn place_to_continue(
         &self,
         principal: &Principal,
         run: &VisibleRun,
+        is_declined: bool,
     ) -> Result<Option<OwnedSemaphorePermit>, Problem> {
+        let goes_on = |run: RunSummary| is_open(&run) && !run.is_driven;
+        if !self.host.summary(&run.run_id).await?.is_some_and(goes_on) {
+            return Ok(None);
+        }
         let share = self.load.share(run.owner().unwrap_or(&principal.name));
-        let place = match run.spec.task {
-            Task::Prompt(_) => share.run(),
-            Task::Call { .. } => share.call(),
+        let places = match run.spec.task {
+            _ if is_declined => share.declined(),
+            Task::Prompt(_) => share.runs(),
+            Task::Call { .. } => share.calls(),
         };
-        match place {
-            Ok(place) => Ok(Some(place)),
-            Err(full) => match self.host.summary(&run.run_id).await? {
-                Some(run) if run.is_driven => Ok(None),
-                _ => Err(full),
-            },
+        match tokio::time::timeout(CONTINUE_WAIT, places.acquire_owned()).await {
+            Ok(Ok(place)) => Ok(Some(place)),
+            _ => Err(Problem::too_many("runs of the run's owner are in progress")),
         }
     }
 
@@ -458,10 +468,11 @@ impl ServerState {
         Ok(())
     }
 
-    /// Answers questions of a run, all or none, and lets the run continue without clients.
+    /// Answers questions of a run, all or none, and returns the run, which continues.
     ///
     /// # Errors
-    /// The principal does not see the run or may not decide, or a decision is refused.
+    /// The principal does not see the run or may not decide, a decision is refused, or the owner of the run
+    /// has too many in progress.
     pub async fn decide(
         &self,
         principal: &Principal,
@@ -472,7 +483,8 @@ impl ServerState {
         self.may_decide(principal, run.owner())?;
         self.check_continued(principal, &run)?;
         self.refuse_own_gates(principal, &run, &decisions).await?;
-        let place = self.place_to_continue(principal, &run).await?;
+        let is_declined = decisions.iter().all(|decision| decision.answer == DecisionAnswer::Cancel);
+        let place = self.place_to_continue(principal, &run, is_declined).await?;
         for decision in &mut decisions {
             decision.by = Some(principal.name.clone());
         }
@@ -497,7 +509,7 @@ impl ServerState {
         run: &VisibleRun,
     ) -> Result<StartedRun, Problem> {
         self.check_continued(principal, run)?;
-        let place = self.place_to_continue(principal, run).await?;
+        let place = self.place_to_continue(principal, run, false).await?;
         Ok(StartedRun { handle: self.host.recover(&run.run_id).await?, place })
     }
 
@@ -535,5 +547,53 @@ impl ServerState {
     ) -> Result<RunFollower, Problem> {
         self.visible_run(principal, run_id, &[Scope::DecideAny]).await?;
         Ok(self.host.follow_until(run_id, after, until).await?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::access::AccessDatabase;
+    use crate::state::ServerOptions;
+    use tollgate::config::ServeConfig;
+    use tollgate::{FnTool, Host};
+    use tollgate_agent::gate::permissions::{DefaultRule, Permissions};
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn questions_can_be_answered_while_the_owner_has_no_place() {
+        let tool = FnTool::new("echo", "echo", "Echoes.", |arguments: Value, _| async move { arguments });
+        let host = Host::builder().tool(tool).gate(Permissions::new(DefaultRule::Ask)).build().unwrap();
+        let data = tempfile::tempdir().unwrap();
+        let access = AccessDatabase::open(data.path()).unwrap();
+        let options = ServerOptions { calls: 1, ..ServerOptions::default() };
+        let state = ServerState::new(host, access, ServeConfig::default(), options);
+        let ada = Principal::new("ada", [Scope::Use, Scope::Decide]);
+        let share = state.load.share("ada");
+        let ask = async || {
+            let (end, _) = state.call(&ada, &share, ("echo", "{}"), None, false).await.unwrap();
+            (end.run_id.to_string(), end.waiting[0].suspension_id.clone())
+        };
+        let answer = async |question: &(String, String), answer: DecisionAnswer| {
+            let decision = Decision { answer, ..Decision::cancel(question.1.as_str()) };
+            state.decide(&ada, &question.0, vec![decision]).await
+        };
+        let (yes, no) = (|| DecisionAnswer::Resume(Value::Bool(true)), || DecisionAnswer::Cancel);
+        let (first, second, third) = (ask().await, ask().await, ask().await);
+
+        let place = share.call().unwrap();
+        assert_eq!(answer(&first, yes()).await.unwrap_err().code, "too_many_requests");
+        answer(&first, no()).await.unwrap().wait().await.unwrap();
+        assert_eq!(answer(&first, yes()).await.unwrap_err().code, "already_decided");
+        let freed = async {
+            tokio::time::sleep(CONTINUE_WAIT / 10).await;
+            drop(place);
+        };
+        let (continued, ()) = tokio::join!(answer(&second, yes()), freed);
+        continued.unwrap().wait().await.unwrap();
+        let declined = share.declined();
+        let all = u32::try_from(declined.available_permits()).unwrap();
+        let _held = declined.acquire_many_owned(all).await.unwrap();
+        assert_eq!(answer(&third, no()).await.unwrap_err().code, "too_many_requests");
     }
 }

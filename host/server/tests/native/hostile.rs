@@ -197,6 +197,8 @@ async fn calls_that_continue_after_an_answer_take_places() {
     let path = waiting["questions"][0]["answer_path"].as_str().unwrap();
     let (status, problem) = server.post(&key, path, json!({"answer": {"resume": true}})).await;
     assert_eq!((status.as_u16(), &problem["code"]), (429, &json!("too_many_requests")), "{problem}");
+    let (status, declined) = server.post(&key, path, json!({"answer": "cancel"})).await;
+    assert_eq!(status, StatusCode::ACCEPTED, "a no ends the call: {declined}");
 }
 
 /// A thousand connections at once, of which the server serves as many as it is configured for. All

@@ -183,7 +183,7 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
         party: "HTTP client",
         does: "Lets thousands of runs wait for a person, and answers all at once.",
         outcome: "429 while it has as many in progress as it may.",
-        limit: "128 runs, and the calls of a principal",
+        limit: "128 runs, the calls of a principal, and 128 runs after a no",
         file: "host/server/tests/native/hostile.rs",
         test: "calls_that_continue_after_an_answer_take_places",
     },
