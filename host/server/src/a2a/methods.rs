@@ -199,8 +199,13 @@ impl Tasks<'_> {
             let run = self.find(&run.run_id).await?;
             let history = list.history_length.or(Some(0));
             let task = TaskView::of(&run, self.decide_url).task(history, list.has_artifacts);
+            match self.room_for_task(&task) {
+                Ok(reserved) => memory.push(reserved),
+                // The next page has it.
+                Err(_) if !page.is_empty() => break,
+                Err(full) => return Err(full),
+            }
             bytes += written_bytes(&task);
-            memory.push(self.room_for_task(&task)?);
             page.push(task);
             if bytes > MAX_PAGE_BYTES {
                 break;

@@ -8,6 +8,7 @@ use std::io;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tollgate_agent::json::Measure;
 use tollgate_server::Scope::Use;
 
 async fn limited(connections: usize) -> TestServer {
@@ -255,7 +256,15 @@ async fn h2_the_tasks_of_a_page_take_memory_of_the_host() {
     assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{error}");
     assert!(error.to_string().contains("no memory to list the tasks"), "{error}");
     drop(others);
-    assert_eq!(list().await.0, StatusCode::OK);
+    let (_, page) = list().await;
+    assert_eq!(page["tasks"].as_array().map(Vec::len), Some(2));
+    // With room for one task, the page ends after it.
+    let left = Measure::of(&page["tasks"][0]).parsed_bytes * 3 / 2;
+    let others = budget.try_reserve(budget.total_bytes() - budget.reserved_bytes() - left).unwrap();
+    let (status, page) = list().await;
+    let count = page["tasks"].as_array().map(Vec::len);
+    assert_eq!((status, count, &page["nextPageToken"]), (StatusCode::OK, Some(1), &json!("1")), "{page}");
+    drop(others);
 }
 
 /// Answers that no client reads are reserved from the memory of the host, up to a quarter of it for
