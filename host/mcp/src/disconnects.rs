@@ -34,8 +34,6 @@ const MEMORY_WAIT: Duration = Duration::from_secs(30);
 /// others break at once.
 const WAITING_PIECES: usize = 16;
 
-static WAITING: Semaphore = Semaphore::const_new(WAITING_PIECES);
-
 /// The token that cancels a call whose client is gone.
 #[derive(Debug, Clone)]
 pub(super) struct DisconnectToken(pub(super) CancellationToken);
@@ -139,7 +137,7 @@ pub(super) struct AttendedBody {
     body: BodyDataStream,
     attendance: Option<ResponseGuard>,
     _used: (Option<RequestInProgress>, Option<SessionUse>, Option<Arc<IdInUse>>),
-    budget: MemoryBudget,
+    memory: AnswerMemory,
     /// A large piece that waits for memory.
     waiting: Option<BoxFuture<'static, Result<Bytes, axum::Error>>>,
 }
@@ -150,9 +148,9 @@ impl AttendedBody {
         body: BodyDataStream,
         attendance: Option<ResponseGuard>,
         used: (Option<RequestInProgress>, Option<SessionUse>, Option<Arc<IdInUse>>),
-        budget: MemoryBudget,
+        memory: AnswerMemory,
     ) -> Self {
-        Self { body, attendance, _used: used, budget, waiting: None }
+        Self { body, attendance, _used: used, memory, waiting: None }
     }
 }
 
@@ -165,7 +163,7 @@ impl Stream for AttendedBody {
             Some(waiting) => waiting,
             None => match ready!(Pin::new(&mut this.body).poll_next(cx)) {
                 Some(Ok(bytes)) if bytes.len() > SMALL_CHUNK_BYTES => {
-                    this.waiting.insert(Box::pin(reserved(bytes, this.budget.clone())))
+                    this.waiting.insert(Box::pin(this.memory.clone().keep(bytes)))
                 }
                 Some(piece) => return Poll::Ready(Some(piece)),
                 None => {
@@ -195,21 +193,33 @@ impl AsRef<[u8]> for ReservedChunk {
     }
 }
 
-/// Reserves the memory of a large piece of an answer, and waits for it for a limited time. Without
-/// memory the stream breaks; the client may reconnect for the rest.
-async fn reserved(bytes: Bytes, budget: MemoryBudget) -> Result<Bytes, axum::Error> {
-    let kept = |memory| Bytes::from_owner(ReservedChunk { bytes: bytes.clone(), _memory: memory });
-    let size = bytes.len() as u64;
-    if let Some(memory) = budget.try_reserve(size) {
-        return Ok(kept(memory));
+/// The memory of large pieces of answers, until they are written. Clones share it.
+#[derive(Debug, Clone)]
+pub(super) struct AnswerMemory {
+    budget: MemoryBudget,
+    /// The places of pieces that wait for memory.
+    waiting: Arc<Semaphore>,
+}
+
+impl AnswerMemory {
+    pub(super) fn new(budget: MemoryBudget) -> Self {
+        Self { budget, waiting: Arc::new(Semaphore::new(WAITING_PIECES)) }
     }
-    let memory = match WAITING.try_acquire() {
-        Ok(_place) => budget.reserve_unqueued(size, MEMORY_WAIT).await,
-        Err(_) => None,
-    };
-    memory
-        .map(kept)
-        .ok_or_else(|| axum::Error::new("the host has no memory to keep the answer until it is read"))
+
+    /// Reserves the memory of a piece, and waits for it for a limited time. Without memory the stream
+    /// breaks; the client may reconnect for the rest.
+    async fn keep(self, bytes: Bytes) -> Result<Bytes, axum::Error> {
+        let size = bytes.len() as u64;
+        let mut memory = self.budget.try_reserve(size);
+        if memory.is_none()
+            && let Ok(_place) = self.waiting.try_acquire()
+        {
+            memory = self.budget.reserve_unqueued(size, MEMORY_WAIT).await;
+        }
+        let words = "the host has no memory to keep the answer until it is read";
+        let memory = memory.ok_or_else(|| axum::Error::new(words))?;
+        Ok(Bytes::from_owner(ReservedChunk { bytes, _memory: memory }))
+    }
 }
 
 #[cfg(test)]
@@ -222,9 +232,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn z3_a_large_answer_of_mcp_over_http_is_reserved_until_it_is_written() {
         let budget = MemoryBudget::new(1 << 20);
+        let memory = AnswerMemory::new(budget.clone());
         let answer = |bytes: usize| {
             let body = axum::body::Body::from(vec![b'x'; bytes]).into_data_stream();
-            AttendedBody::new(body, None, (None, None, None), budget.clone())
+            AttendedBody::new(body, None, (None, None, None), memory.clone())
         };
         let written = answer(600 << 10).next().await.unwrap().unwrap();
         assert_eq!((written.len(), budget.reserved_bytes()), (600 << 10, 600 << 10));
@@ -247,18 +258,20 @@ mod tests {
     async fn z3_few_large_pieces_wait_for_memory_at_a_time() {
         let budget = MemoryBudget::new(1 << 20);
         let others = budget.try_reserve(1 << 20);
+        let memory = AnswerMemory::new(budget);
         let began = Instant::now();
         let answers = (0..=WAITING_PIECES).map(|_| {
             let body = axum::body::Body::from(vec![b'x'; 600 << 10]).into_data_stream();
-            let mut answer = AttendedBody::new(body, None, (None, None, None), budget.clone());
+            let mut answer = AttendedBody::new(body, None, (None, None, None), memory.clone());
             async move {
                 assert!(answer.next().await.unwrap().is_err());
                 began.elapsed()
             }
         });
         let waited = futures::future::join_all(answers).await;
-        assert!(waited.iter().any(Duration::is_zero), "the last one breaks at once: {waited:?}");
-        assert!(waited.iter().any(|waited| *waited >= MEMORY_WAIT), "{waited:?}");
+        let at_once = waited.iter().filter(|waited| waited.is_zero()).count();
+        let late = waited.iter().filter(|waited| **waited >= MEMORY_WAIT).count();
+        assert_eq!((at_once, late), (1, WAITING_PIECES), "{waited:?}");
         drop(others);
     }
 

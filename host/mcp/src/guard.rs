@@ -3,7 +3,7 @@
 //! server has checked the credential and the names.
 
 use super::connections::{ClientConnection, RequestInProgress};
-use super::disconnects::{AttendedBody, DisconnectTracker, ResponseGuard};
+use super::disconnects::{AnswerMemory, AttendedBody, DisconnectTracker, ResponseGuard};
 use super::memory_share::{MemoryShare, NoSharedMemory, SharedMemory};
 use super::mounted_client::MountedClient;
 use super::reader::MAX_MESSAGE_BYTES;
@@ -55,8 +55,8 @@ pub(super) struct RequestGuard {
     /// The memory of the parsed messages of all clients with the token. A mounted server uses that of each
     /// principal.
     bodies: MemoryShare,
-    /// The budget from which the memory of answers is reserved.
-    budget: MemoryBudget,
+    /// The memory of answers.
+    answers: AnswerMemory,
 }
 
 impl RequestGuard {
@@ -65,7 +65,8 @@ impl RequestGuard {
         let (leaving, ids) = (Arc::default(), Arc::default());
         let sessions = Arc::new(Sessions::new(sessions));
         let bodies = MemoryShare::of_one(budget.clone());
-        Self { token: token.map(digest), sessions, load, loads, leaving, ids, bodies, budget }
+        let answers = AnswerMemory::new(budget);
+        Self { token: token.map(digest), sessions, load, loads, leaving, ids, bodies, answers }
     }
 
     /// Claims a share for a request of this principal or session, or of a client without one.
@@ -159,7 +160,7 @@ impl RequestGuard {
                     }
                     drop(self.sessions.use_now(begun));
                 }
-                let mut response = attended(answered, attendance, (serving, in_use, id), &self.budget);
+                let mut response = attended(answered, attendance, (serving, in_use, id), &self.answers);
                 // The session has ended, not just accepted its end; some clients distinguish the two.
                 if ends_session && response.status() == StatusCode::ACCEPTED {
                     *response.status_mut() = StatusCode::NO_CONTENT;
@@ -366,7 +367,7 @@ fn attended(
     response: Response,
     attendance: Option<ResponseGuard>,
     used: (Option<RequestInProgress>, Option<SessionUse>, Option<Arc<IdInUse>>),
-    budget: &MemoryBudget,
+    memory: &AnswerMemory,
 ) -> Response {
     let kind = response.headers().get(header::CONTENT_TYPE);
     if !kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream")) {
@@ -374,7 +375,7 @@ fn attended(
         return response;
     }
     let (parts, body) = response.into_parts();
-    let body = AttendedBody::new(body.into_data_stream(), attendance, used, budget.clone());
+    let body = AttendedBody::new(body.into_data_stream(), attendance, used, memory.clone());
     Response::from_parts(parts, Body::from_stream(body))
 }
 
