@@ -101,7 +101,7 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         party: "HTTP client",
-        does: "Begins 10,000 sessions with its key, so that nobody else can sign in.",
+        does: "Begins 10,000 sessions with its key, so that others cannot sign in.",
         outcome: "Its session that was not used for longest ends.",
         limit: "64 sessions of a key",
         file: "host/server/src/access/database_tests.rs",
