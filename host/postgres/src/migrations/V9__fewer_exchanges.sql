@@ -101,7 +101,7 @@ DECLARE
     bytes_left bigint := a_total_bytes;
     of_thread text;
     said bigint;
-    sent bigint;
+    last_command bigint;
     size bigint;
 BEGIN
     FOR o_run, o_epoch, o_place IN
@@ -110,33 +110,36 @@ BEGIN
         o_thread := NULL; o_numbers := NULL; o_times := NULL; o_bodies := NULL; o_checksums := NULL;
         o_messages := NULL; o_keys := NULL; o_values := NULL; o_command_ids := NULL; o_commands := NULL;
         SELECT t.id, r.events, t.revision, t.record_bytes, t.messages,
-                (SELECT count(*) FROM inbox i WHERE i.run = r.id),
+                (SELECT max(i.number) FROM inbox i WHERE i.run = r.id),
                 (SELECT sum(octet_length(e.body)) FROM events e WHERE e.run = r.id)
                 + (SELECT coalesce(sum(octet_length(m.body)), 0) FROM messages m WHERE m.thread = t.id)
                 + (SELECT CASE WHEN count(*) <= many THEN coalesce(sum(octet_length(s.value)), 0) END FROM state s
                     WHERE s.thread = t.id)
                 + (SELECT coalesce(sum(octet_length(i.body)), 0) FROM inbox i WHERE i.run = r.id)
-            INTO of_thread, o_last, o_revision, o_record_bytes, said, sent, size
+            INTO of_thread, o_last, o_revision, o_record_bytes, said, last_command, size
             FROM runs r JOIN threads t ON t.id = r.thread
             -- The last row is of a run that is not claimed.
             WHERE r.id = o_run AND o_epoch > 0 AND r.events <= many AND t.messages <= many;
         IF size <= least(a_max_bytes, bytes_left) THEN
-            bytes_left := bytes_left - size;
             o_thread := of_thread;
-            SELECT array_agg(e.number ORDER BY e.number), array_agg(e.at_ms ORDER BY e.number),
-                    array_agg(e.body ORDER BY e.number), array_agg(e.checksum ORDER BY e.number)
-                INTO o_numbers, o_times, o_bodies, o_checksums FROM events e WHERE e.run = o_run;
             IF said > 0 OR o_revision > 0 THEN
-                -- One statement, so that the revision is that of the values: a call may change them meanwhile.
-                SELECT t.revision, t.record_bytes,
+                -- If a call has changed the values since they were measured, they may be large: the host reads them.
+                SELECT t.id,
                         (SELECT array_agg(m.body ORDER BY m.position) FROM messages m WHERE m.thread = t.id),
                         (SELECT array_agg(s.key ORDER BY s.key) FROM state s WHERE s.thread = t.id),
                         (SELECT array_agg(s.value ORDER BY s.key) FROM state s WHERE s.thread = t.id)
-                    INTO o_revision, o_record_bytes, o_messages, o_keys, o_values FROM threads t WHERE t.id = of_thread;
+                    INTO o_thread, o_messages, o_keys, o_values FROM threads t
+                    WHERE t.id = of_thread AND t.revision = o_revision AND t.messages = said;
             END IF;
-            IF sent > 0 THEN
+        END IF;
+        IF o_thread IS NOT NULL THEN
+            bytes_left := bytes_left - size;
+            SELECT array_agg(e.number ORDER BY e.number), array_agg(e.at_ms ORDER BY e.number),
+                    array_agg(e.body ORDER BY e.number), array_agg(e.checksum ORDER BY e.number)
+                INTO o_numbers, o_times, o_bodies, o_checksums FROM events e WHERE e.run = o_run;
+            IF last_command IS NOT NULL THEN
                 SELECT array_agg(i.id ORDER BY i.number), array_agg(i.body ORDER BY i.number)
-                    INTO o_command_ids, o_commands FROM inbox i WHERE i.run = o_run;
+                    INTO o_command_ids, o_commands FROM inbox i WHERE i.run = o_run AND i.number <= last_command;
             END IF;
         END IF;
         RETURN NEXT;

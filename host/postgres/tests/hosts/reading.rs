@@ -83,6 +83,68 @@ async fn a_claim_reads_small_runs_with_their_threads_and_commands() {
     assert!(claimed[2].read.is_none(), "its record was altered, which its driver reports");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_reads_a_mebibyte_at_most_and_no_long_conversation() {
+    let database = cluster().database().await;
+    let store = PostgresStore::connect(database.config()).await.unwrap();
+    let queue = async |run: &str, messages: Vec<Message>| {
+        let mut queued = commit(run, 0, 0, vec![started(run, prompt())]);
+        (queued.thread_id, queued.queued, queued.messages) = (run.into(), true, messages);
+        store.commit(queued).await.unwrap();
+    };
+    queue("a", (0..101).map(|_| Message::User("x".to_owned())).collect()).await;
+    for number in 0..20 {
+        queue(&format!("b{number:02}"), vec![Message::User("x".repeat(60_000))]).await;
+    }
+    let claimed = store.claim(&["a".to_owned()], 30).await.unwrap();
+    assert_eq!(claimed.len(), 21);
+    assert!(claimed[0].read.is_none(), "it has many messages");
+    let read = claimed.iter().filter(|run| run.read.is_some()).count();
+    // 18 of these are more than a MiB.
+    assert!((10..18).contains(&read), "{read}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_does_not_read_a_value_that_has_grown_since_it_was_measured() {
+    let database = cluster().database().await;
+    let (claims, changes) = (database.client().await, database.client().await);
+    claims
+        .batch_execute(
+            "INSERT INTO threads (id, revision) VALUES ('t', 1);
+             INSERT INTO state VALUES ('t', 'kit.text', '1');
+             INSERT INTO runs VALUES ('r', 't', 'a', 'prompt', '', 'running', NULL, 0, 1, '', 0, 1, 1);
+             INSERT INTO events VALUES ('r', 1, 1, '{}')",
+        )
+        .await
+        .unwrap();
+    let changing = async {
+        while !changes.is_closed() {
+            let change = "BEGIN; UPDATE threads SET revision = revision + 1;
+                UPDATE state SET value = repeat('1', CASE WHEN random() < 0.5 THEN 1 ELSE 300000 END); COMMIT";
+            changes.batch_execute(change).await.unwrap();
+        }
+    };
+    let claiming = claims.batch_execute(
+        "DO $$
+         DECLARE
+             bytes bigint;
+             times_read bigint := 0;
+         BEGIN
+             FOR n IN 1..1000 LOOP
+                 UPDATE runs SET owner = NULL;
+                 SELECT octet_length(o_values::text) INTO bytes FROM claim_v2('h', '{a}', 1, '', 1000, 1000);
+                 times_read := times_read + (bytes IS NOT NULL)::int;
+                 ASSERT bytes IS NULL OR bytes <= 1000, 'a long value was read';
+             END LOOP;
+             ASSERT times_read > 0, 'nothing was read';
+         END $$",
+    );
+    tokio::select! {
+        claimed = claiming => claimed.unwrap(),
+        () = changing => {}
+    }
+}
+
 /// These are serialized and parsed on threads that may block, also if the runtime has only one other.
 #[tokio::test]
 async fn large_commits_are_read_back_whole() {

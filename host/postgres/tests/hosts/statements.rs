@@ -48,12 +48,13 @@ async fn a_commit_is_one_statement_and_so_are_a_claim_of_many_runs_and_reading_a
     next.epoch = claimed[6].epoch;
     store.commit(next).await.unwrap();
     assert_eq!(database.statements_on_records().await - before, 1);
-    // Likewise reading the run.
+    // So has reading a run that was acquired.
+    let epoch = store.acquire("q07", 1).await.unwrap();
     let page = store.events_page("q07", 0, PageLimit { events: 9, bytes: 9_999 }).await.unwrap();
     assert_eq!(page.events.len(), 1);
     let before = database.statements_on_records().await;
     let mut next = on("q07", 1, step(1));
-    next.epoch = claimed[7].epoch;
+    next.epoch = epoch;
     store.commit(next).await.unwrap();
     assert_eq!(database.statements_on_records().await - before, 1);
     let before = database.statements_on_records().await;
