@@ -1,4 +1,5 @@
-//! The commit: it locks the thread and the run, checks what the caller knows, and writes all rows.
+//! The commit: it checks what the caller knows, and writes all rows. It locks the row of the run, and before that the
+//! row of the thread if it changes it.
 //!
 //! Most commits are one statement. One that changes state takes two exchanges with the server: the first locks and
 //! reads; the second writes and commits. Between them, this module decides whether the commit is accepted, which no
@@ -11,10 +12,12 @@ use crate::prepared_commit::{PreparedCommit, Tail};
 use crate::read::{self, changes_since};
 use crate::record_sizes::AddedSizes;
 use crate::write::{self, WrittenRows};
-use futures::future::OptionFuture;
+use futures::future::{self, Either, OptionFuture};
 use std::cmp::Ordering;
 use std::collections::HashMap;
+use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 use tollgate_agent::run::Event;
 use tollgate_agent::state::key::owner_of;
 use tollgate_agent::state::{KeyScope, KeyUpdate, StateChange};
@@ -25,6 +28,9 @@ use tollgate_store::{CommitError, CommitReceipt, StoreError, ToolHealth};
 /// conflicts is often among the first and holds whole values, and at most.
 const FIRST_CHANGES: usize = 16;
 const CHANGES_AT_ONCE: usize = 256;
+/// How long a commit that is stored waits for the answer to its notification. The notifications of all programs on the
+/// server wait for each other.
+const NOTIFIED_WITHIN: Duration = Duration::from_millis(500);
 
 /// The reason why a commit was not stored: the database failed, or the commit is refused.
 pub(crate) enum CommitFailure {
@@ -97,10 +103,10 @@ pub(crate) async fn commit(
     prepared: &PreparedCommit,
     sender: &Sender,
 ) -> Result<StoredCommit, CommitFailure> {
-    if let Some(stored) = commit_unread(&client, prepared, sender).await? {
-        client.finish();
-        return Ok(stored);
-    }
+    let client = match commit_unread(client, prepared, sender).await? {
+        Ok(stored) => return Ok(stored),
+        Err(client) => client,
+    };
     match attempt(&client, prepared, sender).await {
         Ok(Ok((committed, tail))) => {
             client.finish();
@@ -118,22 +124,22 @@ pub(crate) async fn commit(
     }
 }
 
-/// Stores the commit in one statement, without reading rows first. Returns `None`, and stores nothing, if what it
-/// writes depends on such rows, or if the run is not as this host knows it.
+/// Stores the commit in one statement, without reading rows first. Returns the connection, and stores nothing, if what
+/// it writes depends on such rows, or if the run is not as this host knows it.
 async fn commit_unread(
-    client: &Busy,
+    client: Busy,
     prepared: &PreparedCommit,
     sender: &Sender,
-) -> Result<Option<StoredCommit>, CommitFailure> {
+) -> Result<Result<StoredCommit, Busy>, CommitFailure> {
     if !write::is_independent(prepared) {
-        return Ok(None);
+        return Ok(Err(client));
     }
     let begins = prepared.begins();
     let checksum_before = match (begins, &sender.tail) {
         // The first event has none before it.
         (Some(_), _) => None,
         (None, Some(tail)) if tail.number == prepared.commit.after() => tail.checksum.clone(),
-        (None, _) => return Ok(None),
+        (None, _) => return Ok(Err(client)),
     };
     let (events, rows) = prepared.moved(0, checksum_before)?;
     let written = WrittenRows {
@@ -148,21 +154,31 @@ async fn commit_unread(
         values: Vec::new(),
         health: Vec::new(),
     };
-    let writing = async {
-        match begins {
-            Some(spec) => write::begin_at_once(client, written, spec).await,
-            None => write::write_at_once(client, written).await,
+    let (is_written, is_notified) = {
+        let writing = pin!(async {
+            match begins {
+                Some(spec) => write::begin_at_once(&client, written, spec).await,
+                None => write::write_at_once(&client, written).await,
+            }
+        });
+        let notifying = pin!(sender.hint.send_behind(&client));
+        // Polled together, they are sent together, in this order.
+        match future::select(writing, notifying).await {
+            Either::Left((is_written, notifying)) => {
+                (is_written?, tokio::time::timeout(NOTIFIED_WITHIN, notifying).await.ok())
+            }
+            Either::Right((is_notified, writing)) => (writing.await?, Some(is_notified)),
         }
     };
-    // Polled together, they are sent together, in this order.
-    let (is_written, is_notified) = futures::join!(writing, sender.hint.send_behind(client));
-    if !is_written? {
-        return Ok(None);
-    }
-    if is_notified {
+    let Some(tail) = Tail::of(&rows).filter(|_| is_written) else { return Ok(Err(client)) };
+    if is_notified == Some(true) {
         sender.hint.set_sent();
     }
-    Ok(Tail::of(&rows).map(|tail| (CommitReceipt { moved: 0 }, Some(tail))))
+    if is_notified.is_some() {
+        // Otherwise it is closed, so that nothing waits behind the notification.
+        client.finish();
+    }
+    Ok(Ok((CommitReceipt { moved: 0 }, Some(tail))))
 }
 
 /// Returns the result in an inner error if it was stored before, in which case the transaction is

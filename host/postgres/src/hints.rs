@@ -313,7 +313,10 @@ async fn send_all(
 ) {
     let mut client: Option<Client> = None;
     while let Some(first) = hints.recv().await {
-        tokio::time::sleep(next.collect()).await;
+        let pause = next.collect();
+        if !pause.is_zero() {
+            tokio::time::sleep(pause).await;
+        }
         let mut texts = BTreeSet::from([this.write(&first)]);
         while let Ok(hint) = hints.try_recv() {
             texts.insert(this.write(&hint));

@@ -56,7 +56,7 @@ const COMMIT: &str = "SELECT commit_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 
     $18, $19, $20, $21, $22, $23, $24)";
 
 /// Calls the function of the database that adds the row of a run and, if it is missing, that of its thread. The
-/// thread is locked before the run, as by every commit.
+/// thread is locked before the run, as by every commit that locks both.
 const BEGIN: &str = "SELECT begin_v1($1, $2, $3, $4, $5, $6, $7, $8)";
 
 /// Calls [`BEGIN`], and then [`COMMIT`], in one transaction.

@@ -2,7 +2,7 @@
 
 use crate::cluster::cluster;
 use crate::{prompt, started, step, until};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio_postgres::AsyncMessage;
 use tollgate::store::{
     AuditFilter, AuditKind, AuditRecord, AuditStore, Commit, CoordinationStore, KeyFilter, PageLimit,
@@ -77,6 +77,24 @@ async fn the_notification_of_a_commit_is_sent_behind_it_on_its_connection() {
         ((row.get::<_, i64>(0), row.get::<_, i64>(1)) == (3, 1)).then_some(())
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_that_is_stored_does_not_wait_long_for_its_notification() {
+    let database = cluster().database().await;
+    // As if another program's notification waited for its own commit.
+    let slow = format!(
+        "CREATE FUNCTION pg_notify(text, text) RETURNS void LANGUAGE sql AS 'SELECT pg_sleep(30)';
+         ALTER DATABASE {} SET search_path = public, pg_catalog",
+        database.name
+    );
+    database.client().await.batch_execute(&slow).await.unwrap();
+    let store = PostgresStore::connect(database.config()).await.unwrap();
+    let began = Instant::now();
+    store.commit(on("r", 0, started("r", prompt()))).await.unwrap();
+    store.commit(on("r", 1, step(1))).await.unwrap();
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    assert_eq!(store.events("r", 0).await.unwrap().len(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]
