@@ -290,6 +290,7 @@ impl Database {
     pub(crate) async fn keep_found(&self, claimed: FoundClaims) -> Vec<ClaimedRun> {
         let mut runs = Vec::with_capacity(claimed.len());
         for (mut run, found) in claimed {
+            self.await_tail(&run.run_id);
             if let (Some(read), Some(found)) = (&mut run.read, found) {
                 self.see_tail(&run.run_id, found.tail);
                 self.conversations.keep(&found.thread_id, found.known);

@@ -483,13 +483,12 @@ impl CoordinationStore for PostgresStore {
                 Ok(claimed)
             }
         });
-        // If the answer to an earlier sending was lost, its runs are released after a while.
-        let claimed = claiming.await??;
-        for (run, _) in &claimed {
+        // If the answer to an earlier sending was lost, or the caller is gone, the runs are released after a while.
+        let claimed = self.database.keep_found(claiming.await??).await;
+        for run in &claimed {
             self.member.record_driving(&run.run_id, run.epoch);
-            self.database.await_tail(&run.run_id);
         }
-        Ok(self.database.keep_found(claimed).await)
+        Ok(claimed)
     }
 
     async fn queue(&self, thread_id: &str) -> Result<QueueTurn, StoreError> {

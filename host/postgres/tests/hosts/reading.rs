@@ -2,7 +2,7 @@
 
 use crate::cluster::cluster;
 use crate::proxy::Proxy;
-use crate::{commit, prompt, started};
+use crate::{commit, prompt, started, until};
 use std::sync::Arc;
 use std::time::Duration;
 use tollgate::store::{CoordinationStore, RunCommand, RunStore, StateStore};
@@ -209,4 +209,37 @@ async fn a_value_that_does_not_persist_is_seen_with_its_commit() {
         }
     };
     assert_eq!((state.revision(), state.get("k.count")), (2, Some(&2.into())));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_whose_claim_is_given_up_can_be_claimed_again() {
+    let database = cluster().database().await;
+    let config = database.config().with_lease(Duration::from_secs(2)).unwrap();
+    let store = Arc::new(PostgresStore::connect(config).await.unwrap());
+    let mut queued = commit("r", 0, 0, vec![started("r", prompt())]);
+    queued.queued = true;
+    store.commit(queued).await.unwrap();
+    let (holds, behind) = (database.client().await, database.client().await);
+    holds.batch_execute("BEGIN; SELECT FROM threads FOR UPDATE").await.unwrap();
+    let update = KeyUpdate { persistent: false, ..KeyUpdate::restored("k.count", 1.into()) };
+    let changes = Arc::clone(&store);
+    let changed = tokio::spawn(async move {
+        changes.change("t", StateChange { revision: 1, updates: [update].into() }).await
+    });
+    let sql = "SELECT count(*) FROM pg_stat_activity
+        WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    until("the change", async || {
+        (behind.query_one(sql, &[]).await.unwrap().get::<_, i64>(0) > 0).then_some(())
+    })
+    .await;
+    // The claim waits for the values of the change, which do not persist.
+    let agents = ["a".to_owned()];
+    let given_up = tokio::time::timeout(Duration::from_millis(500), store.claim(&agents, 9)).await;
+    assert!(given_up.is_err(), "{given_up:?}");
+    let owned = "SELECT count(*) FROM runs WHERE owner IS NOT NULL";
+    assert_eq!(behind.query_one(owned, &[]).await.unwrap().get::<_, i64>(0), 1);
+    holds.batch_execute("COMMIT").await.unwrap();
+    changed.await.unwrap().unwrap();
+    let claimed = until("another claim", async || store.claim(&agents, 9).await.unwrap().pop()).await;
+    assert_eq!(&*claimed.run_id, "r");
 }
