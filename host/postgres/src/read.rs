@@ -433,7 +433,7 @@ pub(crate) fn listing(filter: &RunFilter) -> (String, Params) {
         conditions.push(format!("r.id >= ${from} AND r.id < ${to}"));
     }
     if let Some(prefix) = &filter.short_id_prefix {
-        // Only the ids that the host chose, which have 36 characters, have a short form.
+        // Only ids of 36 characters, such as the host chooses, have a short form.
         let (from, to) = (add(prefix), add(&after_prefix(prefix)));
         let short = "(CASE length(r.id) WHEN 36 THEN substr(r.id, 29) ELSE r.id END) COLLATE \"C\"";
         conditions.push(format!("{short} >= ${from} AND {short} < ${to}"));

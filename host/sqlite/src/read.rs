@@ -482,7 +482,7 @@ fn listing(filter: &RunFilter) -> (String, Vec<Value>) {
         only("r.run_id >= ? AND r.run_id < ?", &[prefix.clone(), after]);
     }
     if let Some(prefix) = &filter.short_id_prefix {
-        // Only the ids that the host chose, which have 36 characters, have a short form.
+        // Only ids of 36 characters, such as the host chooses, have a short form.
         let (whole, after) = (prefix.clone(), format!("{prefix}{}", char::MAX));
         only(
             "((length(r.run_id) = 36 AND substr(r.run_id, 29) >= ? AND substr(r.run_id, 29) < ?)

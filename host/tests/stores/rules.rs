@@ -366,6 +366,10 @@ with_each_store! {
         store.commit(commit(compact, 0, vec![started(compact)])).await.unwrap();
         assert_eq!(ids(short("0192")).await, [compact], "an id without hyphens is its own short id");
         assert_eq!(ids(short("9f3c2a71")).await, [long]);
+        let (accents, end) = ("\u{e9}".repeat(36), "\u{e9}".repeat(8));
+        store.commit(commit(&accents, 0, vec![started(&accents)])).await.unwrap();
+        assert_eq!(ids(short(&end)).await, [accents], "the length is that in characters");
+        assert!(ids(short(&format!("{end}\u{e9}"))).await.is_empty());
     }
 
     async fn a_run_that_was_let_go_is_at_work_no_more_until_it_is_taken_up(at: StoreAt) {
