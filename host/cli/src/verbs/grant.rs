@@ -28,7 +28,7 @@ pub(crate) struct GrantVerb {
     /// The component's id, as `tollgate tools` shows it
     component: String,
     /// Let it read the files of a directory, which it sees at /PATH
-    #[arg(long, value_name = "DIRECTORY=/PATH", value_parser = directory)]
+    #[arg(long, visible_alias = "files", value_name = "DIRECTORY=/PATH", value_parser = directory)]
     read: Vec<(PathBuf, String)>,
     /// Let it read, change and delete the files of a directory
     #[arg(long, value_name = "DIRECTORY=/PATH", value_parser = directory)]
@@ -57,7 +57,7 @@ pub(crate) struct RevokeVerb {
     /// The component's id
     component: String,
     /// Revoke a directory, named by the path at which the component sees it
-    #[arg(long, value_name = "/PATH")]
+    #[arg(long, visible_aliases = ["read", "write"], value_name = "/PATH")]
     files: Vec<String>,
     /// Revoke a setting
     #[arg(long, value_name = "NAME")]
@@ -195,15 +195,12 @@ impl RevokeVerb {
         }
         let mut edit = Edit::open(&path)?;
         let absent = match self.all {
-            true if edit.revoke_all(&id) => Vec::new(),
-            true => vec![format!("[grants.{id}]")],
-            false => edit.revoke(&id, &taken),
+            true => (!edit.revoke_all(&id)).then(|| format!("nothing was granted to {id}")),
+            false => edit.revoke(&id, &taken).first().map(|what| format!("{what} was not granted to {id}")),
         };
-        if let Some(what) = absent.first() {
+        if let Some(why) = absent {
             let line = format!("{} grants {id}", program());
-            return Err(Failure::usage(format!(
-                "{what} was not granted to {id}; nothing was changed. See: {line}"
-            )));
+            return Err(Failure::usage(format!("{why}; nothing was changed. See: {line}")));
         }
         let store = open_store(globals)?;
         // Revoke the power even if the tools fail to load.

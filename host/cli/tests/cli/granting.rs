@@ -72,6 +72,7 @@ fn a_grant_that_cannot_be_meant_changes_nothing() {
         (vec!["grant", "echo", "--read", "docs"], "docs=/docs"),
         (vec!["revoke", "echo", "--env", "LANG"], "was not granted to echo"),
         (vec!["revoke", "echo"], "--all"),
+        (vec!["revoke", "echo", "--all"], "error: nothing was granted to echo; nothing was changed"),
     ] {
         place.type_in(&typed).ends_with(2).says(words);
     }
@@ -90,6 +91,17 @@ fn a_directory_is_granted_by_where_it_is() {
     assert_eq!(config(&place).matches("/docs").count(), 1);
     place.type_in(&["tools"]).ends_with(0);
     place.type_in(&["revoke", "echo", "--files", "/docs"]).ends_with(0).answers("echo has: nothing");
+}
+
+/// The configuration and the audit call this power `files`.
+#[test]
+fn a_directory_is_granted_and_revoked_by_all_of_its_options() {
+    let place = place();
+    fs::create_dir(place.path().join("docs")).unwrap();
+    for (grant, revoke) in [("--files", "--read"), ("--write", "--write"), ("--read", "--files")] {
+        place.type_in(&["grant", "echo", grant, "docs=/docs"]).ends_with(0).answers("/docs is docs (read");
+        place.type_in(&["revoke", "echo", revoke, "/docs"]).ends_with(0).answers("echo has: nothing");
+    }
 }
 
 #[test]
