@@ -5,7 +5,7 @@ use crate::terminal::text::shown_line;
 use std::path::Path;
 use std::sync::Arc;
 use tollgate::config::Config;
-use tollgate::models::{Model, ModelConfig};
+use tollgate::models::{Model, ModelConfig, ProviderName};
 use tollgate_agent::name;
 
 /// The providers of models, as `[model]` and `--model` name them.
@@ -90,6 +90,8 @@ fn named_model(named: &str, configured: Option<&ModelConfig>) -> Result<ModelCon
         let hint = name::suggestion(format_args!("--model {near}"));
         return Err(Failure::usage(format!("unknown provider of the model `{named}`{hint}")));
     }
+    // Recorded turns have no other models.
+    let configured = configured.filter(|model| !matches!(model.provider, ProviderName::Recorded));
     match (with_provider, configured) {
         (Some(model), _) => Ok(model),
         (None, Some(configured)) => Ok(ModelConfig { model: Some(named.to_owned()), ..configured.clone() }),

@@ -107,6 +107,8 @@ fn a_model_is_named_on_the_command_line() {
     assert_eq!(said.stdout, "It said mountain.\n");
     place.type_in(&["run", "--model", "recorded/gone.toml", "hello"]).ends_with(2).says("gone.toml");
     place.type_in(&["run", "--model", "gpt-5-mini", "hello"]).ends_with(2).says("PROVIDER/NAME");
+    let place = place.with_config(CONFIG);
+    place.type_in(&["run", "--model", "gpt-5-mini", "hello"]).ends_with(2).says("PROVIDER/NAME");
     let misspelt = ["run", "--model", "opneai/gpt-5-mini", "hello"];
     place.type_in(&misspelt).ends_with(2).says("did you mean --model openai/gpt-5-mini?");
 }
