@@ -25,13 +25,15 @@ pub(crate) struct StateVerb {
 #[derive(Debug, Subcommand)]
 enum StateSubcommand {
     /// Print the persistent keys of a thread
+    #[command(after_help = EXAMPLES)]
     Export {
-        /// The thread
+        /// The conversation; `last` is the newest one
         thread: String,
     },
     /// Set keys of a thread from standard input, as printed by `export`
+    #[command(after_help = EXAMPLES)]
     Import {
-        /// The thread
+        /// The conversation; `last` is the newest one
         thread: String,
         /// Keep keys that no loaded component defines, for when it is loaded again
         #[arg(long)]

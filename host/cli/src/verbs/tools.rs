@@ -20,6 +20,7 @@ use tollgate::tools::{LoadedComponent, RefusedFile, Toolbox};
 use tollgate_agent::catalog::{OwnerKind, Tool};
 use tollgate_agent::name::did_you_mean;
 use tollgate_agent::run::RunLimits;
+use tollgate_agent::text::quoted;
 use tollgate_sandbox::OmittedFunction;
 
 /// List the tools and what is refused, or show one tool with its schema, grants, limits and health
@@ -224,7 +225,9 @@ fn show_grants(component: &LoadedComponent, output: &Output) {
     granted.iter().for_each(|words| output.line(&format!("  {}", shown_line(words, 300))));
     let lacking = powers::lacking(&component.imports, &component.grants);
     if !lacking.is_empty() && component.asks.is_none() {
+        let file = quoted(&shown_line(&component.file.display().to_string(), 300));
         output.line(&format!("  {DIM}imports without a grant: {}{DIM:#}", lacking.join(", ")));
+        output.hint(&format!("  {DIM}how to grant them: {} inspect {file}{DIM:#}", program()));
     }
     let lacking = powers::asked_and_lacking(component.asks.as_ref(), &component.grants);
     approve::say_lacking(&component.id, &lacking, output);

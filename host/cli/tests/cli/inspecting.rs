@@ -45,6 +45,16 @@ fn r1_of_two_that_collide_the_later_by_file_name_loses() {
 }
 
 #[test]
+fn a_tool_that_imports_a_power_names_the_command_that_shows_how_to_grant_it() {
+    let place = Place::new().with_tools(&[hostile::OPEN_A_LONG_PATH]);
+    place
+        .type_in(&["tools", "open-a-long-path"])
+        .ends_with(0)
+        .answers("imports without a grant: files")
+        .says("inspect tools/open-a-long-path.wasm");
+}
+
+#[test]
 fn no_grant_is_named_for_sockets() {
     let place = Place::new();
     place.write("sockets.wasm", hostile::OPEN_A_SOCKET.bytes());
