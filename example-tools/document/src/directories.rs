@@ -127,9 +127,8 @@ impl Directories {
         CodedError::new(
             "no_directory",
             format!(
-                "No directory is granted to `{component}`. The operator grants one in \
-                 tollgate.toml: [[grants.{component}.files]] with host = \"./docs\", \
-                 guest = \"/docs\", access = \"read\"."
+                "No directory is granted to `{component}`. An operator can grant one: \
+                 tollgate grant {component} --read docs=/docs"
             ),
         )
     }
@@ -210,10 +209,10 @@ mod tests {
     }
 
     #[test]
-    fn without_a_grant_the_message_shows_the_lines_to_write() {
+    fn without_a_grant_the_message_shows_the_command_that_grants_one() {
         let refusal = Directories::new("csv-stats", Vec::new()).read("/a").unwrap_err();
         assert_eq!(refusal.code(), "no_directory");
-        assert!(refusal.message().contains("[[grants.csv-stats.files]]"));
+        assert!(refusal.message().contains("tollgate grant csv-stats --read docs=/docs"));
     }
 
     #[test]
