@@ -1,6 +1,6 @@
-;; Fills its memory, and makes 1,000 requests that are never sent, each with a path of
-;; 60,000 bytes: less than may cross the boundary, and as much again as its memory in a
-;; host that does not charge it.
+;; Fills its memory and creates 1,000 requests that it never sends, each with a path of
+;; 60,000 bytes. Together they stay within `crossing_bytes`, but a host that did not charge
+;; them would hold almost as much again as the guest's memory.
 ;;
 ;; imports: wasi:http/types
 ;; limit: host memory

@@ -1,5 +1,5 @@
-;; Attaches an image with a media type of 12 million bytes again and again. The host reads
-;; all of it, although it stores none of it.
+;; Attaches an image with a media type of 12 million bytes again and again. The bytes count
+;; as crossed, although the host stores none of them.
 ;;
 ;; world: include tollgate:tool/full-tool-component@0.1.0;
 ;; limit: bytes across the boundary

@@ -1,5 +1,5 @@
-;; Opens a path of 16 million bytes with its memory full, and traps unless it is refused
-;; as too long: a host that passes it from step to step copies it several times.
+;; Fills its memory, opens a path of 16 million bytes, and traps unless the path is refused
+;; as too long. A host that accepted it would copy it several times.
 ;;
 ;; imports: wasi:filesystem/preopens wasi:filesystem/types
 ;; powers: files

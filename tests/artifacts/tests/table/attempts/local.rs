@@ -69,8 +69,8 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         party: "tools directory",
-        does: "Has large files that the host refuses after it has checked or compiled them, so that each start takes long.",
-        outcome: "The reason is kept by the digest of the file, which is not checked or compiled again.",
+        does: "Has large files that the host refuses only after it has checked or compiled them, so that every start is slow.",
+        outcome: "The reason is cached with the file's digest, and the file is not checked or compiled again.",
         limit: "1,000 reasons",
         file: "host/sandbox/src/sandbox/mod.rs",
         test: "z4_a_refused_component_is_not_checked_or_compiled_again",
@@ -535,7 +535,7 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
         party: "component",
         does: "Reports an activity whose kind makes clients of AG-UI show it in place of the host's: the call, its result, \
                or a child.",
-        outcome: "It has an id of its own, and kinds of the host's are not sent.",
+        outcome: "It gets an id that no item of the host has, and activities with the host's kinds are not sent.",
         limit: "rule",
         file: "host/server/src/ag_ui/tests.rs",
         test: "z14_an_activity_of_a_tool_does_not_take_the_place_of_the_hosts",

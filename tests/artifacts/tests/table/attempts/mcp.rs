@@ -173,8 +173,8 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         party: "MCP client",
-        does: "Lets large answers wait for memory on many connections, which are in memory meanwhile.",
-        outcome: "The streams of further ones break at once.",
+        does: "Leaves large answers waiting for memory on many connections; each stays in memory while it waits.",
+        outcome: "The streams of further answers break at once.",
         limit: "16 pieces",
         file: "host/mcp/src/disconnects.rs",
         test: "z3_few_large_pieces_wait_for_memory_at_a_time",

@@ -85,7 +85,7 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         party: "HTTP client",
-        does: "Reads the events of its run for the instructions that the operator gave to the agent.",
+        does: "Looks in the events of its run for the instructions that the operator gave to the agent.",
         outcome: "Streams and pages leave them out.",
         limit: "scope `read`",
         file: "host/server/tests/console/pages.rs",
@@ -149,8 +149,8 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         party: "HTTP client",
-        does: "Asks for large records on many connections, so that others wait for a place to read theirs.",
-        outcome: "Others read theirs meanwhile.",
+        does: "Asks for large records on many connections, so that other clients have to wait for theirs.",
+        outcome: "Other clients read theirs meanwhile.",
         limit: "2 of 4 records at a time",
         file: "host/server/src/load.rs",
         test: "h2_whole_records_of_one_principal_leave_places_for_others",
@@ -301,8 +301,8 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         party: "model server",
-        does: "Sends arguments of many values in calls that wait for a person, which each client asks for as JSON.",
-        outcome: "Clients get them as text.",
+        does: "Sends arguments of many values in calls that wait for a person, whose arguments each client receives as JSON.",
+        outcome: "Clients receive them as text instead.",
         limit: "1,000 values of one call",
         file: "host/server/src/agent_runs/questions.rs",
         test: "z3_arguments_of_many_values_are_sent_as_text",
