@@ -14,7 +14,8 @@ pub enum Scope {
     DecideAny,
     /// See the runs, audit and usage of everyone.
     Read,
-    /// Cancel and recover others' runs, enable tools, end sessions.
+    /// Cancel and recover others' runs, enable tools, make answers permanent in the console, list keys, end
+    /// sessions.
     Operate,
     /// Read `/metrics`.
     Metrics,

@@ -34,7 +34,8 @@ Scopes:
   decide      answer questions of own runs
   decide_any  see and answer every question
   read        see everybody's runs, audit and usage
-  operate     cancel and recover others' runs, enable tools, end sessions
+  operate     cancel and recover others' runs, enable tools, make answers permanent in the console,
+              list keys, end sessions
   metrics     read /metrics";
 
 #[derive(Debug, Subcommand)]

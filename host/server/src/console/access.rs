@@ -17,7 +17,10 @@ const SCOPES: [(Scope, &str); 6] = [
     (Scope::Decide, "answer questions of own runs"),
     (Scope::DecideAny, "see and answer every question"),
     (Scope::Read, "see the runs, audit and usage of everyone"),
-    (Scope::Operate, "cancel and recover runs of others, enable tools, end sessions"),
+    (
+        Scope::Operate,
+        "cancel and recover runs of others, enable tools, make answers permanent, list keys, end sessions",
+    ),
     (Scope::Metrics, "read the metrics"),
 ];
 
