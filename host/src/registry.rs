@@ -53,7 +53,7 @@ pub struct Origin {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LockState {
-    /// It does.
+    /// Each load checks the file.
     Recorded,
     /// The lock file has no entry for the component.
     Unrecorded,

@@ -99,7 +99,7 @@ impl HintExchange {
         Arc::new(CommitHint { hint, text, next, is_sent: AtomicBool::new(false) })
     }
 
-    /// Gives the hint of a commit that is stored, like [`send`](Self::send), unless other hosts have it.
+    /// Announces a stored commit like [`send`](Self::send), and only on this host if the others have its hint.
     pub(crate) fn committed(&self, of: &CommitHint) {
         match of.is_sent.load(Ordering::Relaxed) {
             true => self.here.send(of.hint.clone()),

@@ -181,7 +181,7 @@ impl ReadSize {
     }
 }
 
-/// Returns whether so much of a limit must not stay unwritten.
+/// Returns whether this many bytes have to be written, given their limit.
 fn is_much(bytes: u64, limit: u64) -> bool {
     bytes >= limit / UNWRITTEN_PART
 }

@@ -28,7 +28,7 @@ const SMALL_BYTES: usize = 4 * 1024;
 const SMALL_ANSWER_BYTES: u64 = 64 * 1024;
 /// The number of requests that hold a whole record or thread in memory at a time; others wait.
 const WHOLE_RECORDS: usize = 4;
-/// The number of those of one principal: others do not wait until all of its requests are done.
+/// The number of these requests that one principal may have, so that others do not have to wait for it.
 const WHOLE_RECORDS_OF_ONE: usize = WHOLE_RECORDS / 2;
 /// How long a request waits for a connection place of its principal: a client that has read an answer may
 /// send the next request before the server has noticed.
