@@ -22,7 +22,7 @@ pub struct RecordedInputs {
     /// The number of readings beyond [`MAX_READINGS`], which are not kept.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lost_readings: u64,
-    /// The powers that it used, as configuration spells them. Their answers are not kept.
+    /// The powers that it used, as the configuration spells them. Their answers are not recorded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub powers: Vec<String>,
 }
@@ -80,11 +80,11 @@ impl RecordedInputs {
     #[must_use]
     pub fn beyond_record(&self) -> Option<String> {
         if !self.powers.is_empty() {
-            return Some(format!("it used {}, whose answers are not kept", self.powers.join(" and ")));
+            return Some(format!("it used {}, whose answers are not recorded", self.powers.join(" and ")));
         }
         (self.lost_readings > 0).then(|| {
             format!(
-                "it read the clocks {} times more often than is kept ({MAX_READINGS} different readings)",
+                "it read the clocks {} times more often than is recorded ({MAX_READINGS} different readings)",
                 self.lost_readings
             )
         })

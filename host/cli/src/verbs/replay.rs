@@ -74,7 +74,7 @@ fn line(attempt: &ReplayedAttempt) -> String {
     match finding {
         Finding::Same => format!("{which}: {GOOD}the same{GOOD:#}"),
         Finding::NotReplayable { why } => {
-            format!("{which}: {WAITS}not replayable{WAITS:#}, {}", shown_line(why, 300))
+            format!("{which}: {WAITS}not replayable{WAITS:#}: {}", shown_line(why, 300))
         }
         Finding::Differs(difference) => format!(
             "{which}: {BAD}different{BAD:#} at {}\n  recorded: {}\n  now:      {}",

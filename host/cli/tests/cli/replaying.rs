@@ -84,6 +84,8 @@ fn what_no_record_holds_is_never_passed_silently() {
     let found = replay(&place, 1).remove(0);
     assert_eq!(found["finding"], "not_replayable");
     assert!(found["why"].as_str().unwrap().contains("files"), "{found}");
+    let words = "not replayable: it used files, whose answers are not recorded";
+    place.type_in(&["replay", "last"]).ends_with(1).answers(words);
 
     place.type_in(&["call", "watches-the-clock"]).ends_with(0);
     let found = replay(&place, 1).remove(0);
