@@ -33,6 +33,7 @@ fn s6_state_outlives_the_process_and_goes_out_and_in() {
     for number in ["0", "1", "2"] {
         assert_eq!(add(&place).ends_with(0).stdout.trim(), number);
     }
+    place.type_in(&["state", "import", "--help"]).ends_with(0).answers("copy-of-notes < notes.json");
     let exported = place.type_in(&["state", "export", "t"]).ends_with(0);
     assert_eq!(
         exported.json(),
