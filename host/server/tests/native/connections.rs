@@ -250,8 +250,12 @@ async fn h2_the_tasks_of_a_page_take_memory_of_the_host() {
         answer(request.header("a2a-version", "1.0").send().await.unwrap()).await
     };
     let budget = server.state.host.memory_budget().clone();
-    let left = 32 << 10;
-    let others = budget.try_reserve(budget.total_bytes() - budget.reserved_bytes() - left).unwrap();
+    let quiet = budget.reserved_bytes();
+    // An answer is reserved until it is written.
+    let all_but = async |left: u64| {
+        budget.reserve_unqueued(budget.total_bytes() - quiet - left, Duration::from_secs(60)).await.unwrap()
+    };
+    let others = all_but(32 << 10).await;
     let (status, error) = list().await;
     assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{error}");
     assert!(error.to_string().contains("no memory to list the tasks"), "{error}");
@@ -260,7 +264,7 @@ async fn h2_the_tasks_of_a_page_take_memory_of_the_host() {
     assert_eq!(page["tasks"].as_array().map(Vec::len), Some(2));
     // With room for one task, the page ends after it.
     let left = Measure::of(&page["tasks"][0]).parsed_bytes * 3 / 2;
-    let others = budget.try_reserve(budget.total_bytes() - budget.reserved_bytes() - left).unwrap();
+    let others = all_but(left).await;
     let (status, page) = list().await;
     let count = page["tasks"].as_array().map(Vec::len);
     assert_eq!((status, count, &page["nextPageToken"]), (StatusCode::OK, Some(1), &json!("1")), "{page}");

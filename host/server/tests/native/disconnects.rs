@@ -99,7 +99,8 @@ async fn cut_connections(load: Load) {
         let request = server.request(Method::POST, "/api/v1/runs").bearer_auth(&key.secret);
         let request = request.header("prefer", "respond-async").json(&body);
         let (status, started) = answer(request.send().await.unwrap()).await;
-        assert_eq!(status, StatusCode::ACCEPTED, "{started}");
+        // On a busy machine, the run may have ended when it is answered.
+        assert!([StatusCode::ACCEPTED, StatusCode::OK].contains(&status), "{started}");
         let path = format!("/api/v1/runs/{}", started["run_id"].as_str().unwrap());
         let events = format!("{path}/events?children=false");
         let cuts = AtomicUsize::new(0);
