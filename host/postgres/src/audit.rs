@@ -10,19 +10,20 @@ use tollgate_agent::health::HealthSign;
 use tollgate_store::{AuditFilter, AuditKind, AuditRecord, StoreError, ToolHealth};
 
 const COLUMNS: &str = "at_ms, kind, who, decision, file, component_id, digest, tool_name, power, detail, run_id, \
-    call_id, usage";
+    call_id, usage, model";
 
 /// Adds records in their order.
 pub(crate) const INSERT: &str = "INSERT INTO audit (at_ms, kind, who, decision, file, component_id, digest, \
-    tool_name, power, detail, run_id, call_id, usage) SELECT a::bigint, b, c, d, e, f, g, h, i, j, k, l, m FROM \
-    unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) \
-    WITH ORDINALITY AS x(a, b, c, d, e, f, g, h, i, j, k, l, m, n) ORDER BY n";
+    tool_name, power, detail, run_id, call_id, usage, model) \
+    SELECT a::bigint, b, c, d, e, f, g, h, i, j, k, l, m, n FROM \
+    unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) \
+    WITH ORDINALITY AS x(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o) ORDER BY o";
 
 /// Returns the statement that adds records in their order, unless records with this id exist: it has the
 /// parameters of [`INSERT`], and the id.
 pub(crate) fn insert_once() -> String {
-    let insert = INSERT.replacen("usage) SELECT", "usage, note) SELECT", 1);
-    insert.replacen(", m FROM", ", m, $14 || '/' || n FROM", 1) + " ON CONFLICT DO NOTHING"
+    let insert = INSERT.replacen("model) SELECT", "model, note) SELECT", 1);
+    insert.replacen(", n FROM", ", n, $15 || '/' || o FROM", 1) + " ON CONFLICT DO NOTHING"
 }
 
 /// Returns the parameters of [`INSERT`].
@@ -33,7 +34,7 @@ pub(crate) fn rows(records: &[AuditRecord]) -> Params {
 }
 
 /// The number of columns of a record.
-const FIELDS: usize = 13;
+const FIELDS: usize = 14;
 
 /// Returns the values of a record, in the order of [`INSERT`].
 pub(crate) fn fields(record: &AuditRecord) -> [Option<String>; FIELDS] {
@@ -52,6 +53,7 @@ pub(crate) fn fields(record: &AuditRecord) -> [Option<String>; FIELDS] {
         text(record.run_id.as_deref()),
         text(record.call_id.as_deref()),
         record.usage.and_then(|usage| serde_json::to_string(&usage).ok()),
+        text(record.model.as_deref()),
     ]
 }
 
@@ -191,6 +193,7 @@ pub(crate) fn read_row(row: &Row) -> Result<AuditRecord, StoreError> {
         detail: text(9),
         run_id: row.get::<_, Option<&str>>(10).map(Arc::from),
         call_id: small(11),
+        model: small(13),
         usage: row.get::<_, Option<&str>>(12).and_then(|text| serde_json::from_str(text).ok()),
     })
 }

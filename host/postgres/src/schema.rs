@@ -78,7 +78,7 @@ const GRANTS: [(&str, &str); 4] = [
 ];
 
 /// The functions that the role of the hosts needs.
-const FUNCTIONS: [&str; 6] = ["begin_v1", "claim_v1", "claim_v2", "commit_v1", "events_v1", "thread_v1"];
+const FUNCTIONS: [&str; 6] = ["begin_v1", "claim_v1", "claim_v2", "commit_v2", "events_v1", "thread_v1"];
 
 /// Returns the statements that grant a role what hosts need.
 pub(crate) fn grants(role: &str) -> String {

@@ -52,7 +52,7 @@ impl<'a> Batch<'a> {
 }
 
 /// Calls the function of the database that writes the rows which every commit may have.
-const COMMIT: &str = "SELECT commit_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, \
+const COMMIT: &str = "SELECT commit_v2($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, \
     $18, $19, $20, $21, $22, $23, $24)";
 
 /// Calls the function of the database that adds the row of a run and, if it is missing, that of its thread. The
@@ -61,7 +61,7 @@ const BEGIN: &str = "SELECT begin_v1($1, $2, $3, $4, $5, $6, $7, $8)";
 
 /// Calls [`BEGIN`], and then [`COMMIT`], in one transaction.
 const BEGIN_AND_COMMIT: &str = "SELECT CASE WHEN begin_v1($25, $26, $27, $28, $29, $30, $31, $32) THEN \
-    commit_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, \
+    commit_v2($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, \
     $23, $24) END";
 
 /// Writes the rows and commits. The thread and the run are locked.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use tollgate_agent::SmolStr;
 use tollgate_store::{AuditFilter, AuditKind, AuditRecord, ToolHealth};
 
-const COLUMNS: &str = "at_ms, kind, who, decision, file, component_id, digest, tool_name, power, detail, run_id, call_id, usage";
+const COLUMNS: &str = "at_ms, kind, who, decision, file, component_id, digest, tool_name, power, detail, run_id, \
+    call_id, usage, model";
 
 /// Adds a record, unless it repeats the last one, and updates the tool's health. `bytes` is the length
 /// for which its thread and component were charged.
@@ -27,7 +28,7 @@ pub(super) fn write(
     connection
         .prepare_cached(&format!(
             "INSERT INTO audit ({COLUMNS}, bytes)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)"
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)"
         ))?
         .execute(params![
             record.at_ms.cast_signed(),
@@ -43,6 +44,7 @@ pub(super) fn write(
             record.run_id.as_deref(),
             record.call_id.as_deref(),
             usage,
+            record.model.as_deref(),
             bytes.map(|bytes| i64::try_from(bytes).unwrap_or(i64::MAX))
         ])?;
     record.tool_name.as_ref().map_or(Ok(()), |tool_name| write_health(connection, tool_name, record))
@@ -174,6 +176,7 @@ fn read_row(row: &Row<'_>) -> rusqlite::Result<AuditRecord> {
         detail: row.get(9)?,
         run_id: row.get::<_, Option<String>>(10)?.map(Arc::from),
         call_id: text_or_none(row, 11)?,
+        model: text_or_none(row, 13)?,
         usage: usage.and_then(|text| serde_json::from_str(&text).ok()),
     })
 }

@@ -30,7 +30,7 @@ mod migrations {
 
 /// The newest migration this program knows. Building the list of migrations would take longer
 /// than the rest of a start.
-pub(super) const NEWEST: i64 = 11;
+pub(super) const NEWEST: i64 = 12;
 
 /// Creates or checks the store and migrates it to this version. Returns its path and a first
 /// connection. The directory's path contains no links that another user could have placed.
@@ -275,6 +275,21 @@ mod tests {
         let runner = super::migrations::migrations::runner();
         let newest = runner.get_migrations().iter().map(|migration| i64::from(migration.version())).max();
         assert_eq!(newest, Some(super::NEWEST));
+    }
+
+    #[test]
+    fn audit_records_of_an_earlier_version_name_no_model() {
+        let data = tempfile::tempdir().unwrap();
+        of_the_first_release(data.path());
+        let mut earlier = super::connect(&data.path().join(FILE)).unwrap();
+        let runner = super::migrations::migrations::runner().set_target(refinery::Target::Version(11));
+        runner.run(&mut earlier).unwrap();
+        let add = "INSERT INTO audit (at_ms, kind, who, decision) VALUES (1, 'call', 'agent a', 'success')";
+        earlier.execute(add, []).unwrap();
+        drop(earlier);
+        let (_, connection) = prepare(data.path()).unwrap();
+        let read = "SELECT who FROM audit WHERE model IS NULL";
+        assert_eq!(connection.query_row(read, [], |row| row.get::<_, String>(0)), Ok("agent a".to_owned()));
     }
 
     #[test]

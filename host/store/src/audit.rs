@@ -98,6 +98,10 @@ pub struct AuditRecord {
     /// The call's id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call_id: Option<SmolStr>,
+    /// The model whose reply asked for the call, as the record of the run names it. `None` if no model
+    /// asked for it, and in records of versions that did not store it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<SmolStr>,
     /// The resources used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
@@ -134,6 +138,7 @@ impl AuditRecord {
             detail: None,
             run_id: None,
             call_id: None,
+            model: None,
             usage: None,
         }
     }

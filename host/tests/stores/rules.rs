@@ -477,9 +477,9 @@ with_each_store! {
     async fn a_tool_that_traps_is_counted_until_it_answers(at: StoreAt) {
         let store = at.open();
         let call = |decision: &str| {
-            AuditRecord::at(7, AuditKind::Call, "agent a", decision)
-                .of_component("echo", Some("1".into()))
-                .of_tool("echo")
+            let ended = AuditRecord::at(7, AuditKind::Call, "agent a", decision);
+            let ended = ended.of_component("echo", Some("1".into())).of_tool("echo");
+            AuditRecord { model: Some("m-1".into()), ..ended }
         };
         for (run, decision, traps) in [("r1", "trapped", 1), ("r2", "trapped", 2), ("r3", "timed_out", 2), ("r4", "success", 0)] {
             let audit = vec![call(decision)];
@@ -495,9 +495,9 @@ with_each_store! {
     async fn a_record_of_a_file_is_noted_only_if_it_is_news(at: StoreAt) {
         let store = at.open();
         let load = |digest: &str| {
-            AuditRecord::at(7, AuditKind::Load, "host", "served")
-                .of_file(std::path::Path::new("/tools/a.wasm"))
-                .of_component("a", Some(digest.into()))
+            let load = AuditRecord::at(7, AuditKind::Load, "host", "served");
+            let load = load.of_file(std::path::Path::new("/tools/a.wasm"));
+            AuditRecord { model: Some("m-1".into()), ..load.of_component("a", Some(digest.into())) }
         };
         store.record_audit(vec![load("1"), load("1")]).await.unwrap();
         at.open().record_audit(vec![load("1"), load("2")]).await.unwrap();

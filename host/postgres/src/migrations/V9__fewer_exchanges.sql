@@ -1,8 +1,12 @@
+-- The model whose reply asked for the call. NULL for records without one, and for those of earlier versions.
+ALTER TABLE audit ADD COLUMN model text COLLATE "C";
+
 -- Functions, because the server keeps the plans of their statements: planning takes longer than running them.
 
--- As before, but a commit that changes nothing in the row of its thread neither writes nor locks it. That takes an
--- eighth of the server's time off most commits, and runs and calls of one thread wait for each other less often.
-CREATE OR REPLACE FUNCTION commit_v1(
+-- As `commit_v1`, but an audit record has 14 values, and a commit that changes nothing in the row of its thread
+-- neither writes nor locks it. That takes an eighth of the server's time off most commits, and runs and calls of one
+-- thread wait for each other less often. `commit_v1` stays as it is: a host that was not stopped sends it 13 values.
+CREATE FUNCTION commit_v2(
     a_run text, a_thread text, a_epoch bigint, a_after bigint,
     a_id text, a_moved bigint, a_at_ms bigint,
     a_owner text, a_status text, a_call_status text,
@@ -56,11 +60,11 @@ BEGIN
     END IF;
     IF cardinality(a_audit) > 0 THEN
         INSERT INTO audit (at_ms, kind, who, decision, file, component_id, digest, tool_name, power, detail,
-                run_id, call_id, usage)
+                run_id, call_id, usage, model)
             SELECT a_audit[n + 1]::bigint, a_audit[n + 2], a_audit[n + 3], a_audit[n + 4], a_audit[n + 5],
                 a_audit[n + 6], a_audit[n + 7], a_audit[n + 8], a_audit[n + 9], a_audit[n + 10],
-                a_audit[n + 11], a_audit[n + 12], a_audit[n + 13]
-            FROM generate_series(0, cardinality(a_audit) - 13, 13) AS n ORDER BY n;
+                a_audit[n + 11], a_audit[n + 12], a_audit[n + 13], a_audit[n + 14]
+            FROM generate_series(0, cardinality(a_audit) - 14, 14) AS n ORDER BY n;
     END IF;
     IF cardinality(a_component_ids) > 0 THEN
         INSERT INTO component_sizes (component_id, shard, record_bytes)

@@ -21,7 +21,8 @@ async fn filled(directory: &std::path::Path) -> SqliteStore {
     let store = SqliteStore::open(directory).unwrap();
     for number in 0..5 {
         let run = format!("r{number}");
-        let audit = vec![AuditRecord::at(number, AuditKind::Grant, "person", "granted")];
+        let record = AuditRecord::at(number, AuditKind::Call, "agent a", "success");
+        let audit = vec![AuditRecord { model: Some(format!("model-{number}").into()), ..record }];
         let messages = vec![Message::User(format!("message {number} \u{0} \u{1F600}"))];
         let mut first = commit(&run, 1, 0, vec![started(&run, prompt()), step(1), Event::RunWaiting]);
         (first.audit, first.messages) = (audit, messages);

@@ -40,8 +40,8 @@ async fn a_schema_of_the_first_version_is_migrated_by_name() {
              ALTER TABLE hosts DROP COLUMN tools, DROP COLUMN config, DROP COLUMN unserved;
              DROP INDEX runs_by_short_id, runs_by_agent, runs_by_kind, runs_open, runs_by_principal, audit_by_time,
                 audit_by_kind, audit_by_decision, audit_by_component, audit_by_power;
-             ALTER TABLE audit DROP COLUMN note;
-             DROP FUNCTION begin_v1, claim_v1, claim_v2, commit_v1, events_v1, thread_v1;
+             ALTER TABLE audit DROP COLUMN note, DROP COLUMN model;
+             DROP FUNCTION begin_v1, claim_v1, claim_v2, commit_v1, commit_v2, events_v1, thread_v1;
              DELETE FROM refinery_schema_history WHERE version > 1",
         )
         .await
@@ -140,13 +140,13 @@ async fn a_role_without_privileges_is_told_what_it_lacks() {
     behind.batch_execute(&PostgresStore::grants_sql(&role)).await.unwrap();
     let store = PostgresStore::connect(config).await.unwrap();
     let revoke = format!(
-        "REVOKE INSERT ON audit FROM {role}; REVOKE EXECUTE ON FUNCTION commit_v1 FROM {role}, public; DROP TABLE turns"
+        "REVOKE INSERT ON audit FROM {role}; REVOKE EXECUTE ON FUNCTION commit_v2 FROM {role}, public; DROP TABLE turns"
     );
     behind.batch_execute(&revoke).await.unwrap();
     let why = store.check_privileges().await.unwrap_err();
     let words = why.to_string();
     assert!(words.contains("the role lacks INSERT on audit, SELECT on turns,"), "{words}");
-    assert!(words.contains("EXECUTE on commit_v1"), "{words}");
+    assert!(words.contains("EXECUTE on commit_v2"), "{words}");
     assert_eq!(why.remedy(), Some(&Remedy::GrantPrivileges));
     let record = AuditRecord::at(9, AuditKind::Grant, "person", "granted");
     let words = store.record_audit(vec![record]).await.unwrap_err().to_string();

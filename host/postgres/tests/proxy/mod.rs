@@ -142,7 +142,7 @@ async fn pass(
         let committed = has(b"COMMIT\0");
         if !of_server {
             // A statement that is a transaction of its own. A notification may follow before it is answered.
-            match has(b"commit_v1(") {
+            match has(b"commit_v2(") {
                 false if has(b"pg_notify(") => {}
                 commits_now => commits.store(!committed && commits_now, Ordering::SeqCst),
             }
