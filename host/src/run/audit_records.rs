@@ -6,12 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tollgate_agent::SmolStr;
 use tollgate_agent::code::Code;
 use tollgate_agent::gate::{Permit, Resolution, resolve};
+use tollgate_agent::message::ModelReply;
 use tollgate_agent::outcome::Usage;
 use tollgate_agent::run::event::{FinishedCall, ToolVersion};
 use tollgate_agent::run::{Call, CallEnd, Decision, DecisionAnswer, Event, Run, RunSpec, StoredEvent};
 
-/// Returns these records of refused powers, and a record for each call that ends in these events. `run` is
-/// the state before or after them.
+/// Returns these records of refused powers, and a record for each call that ends in these events, with the
+/// models that asked for the calls. `run` is the state before or after the events.
 pub(super) fn records_of(
     refusals: Vec<AuditRecord>,
     run: &Run,
@@ -28,6 +29,9 @@ pub(super) fn records_of(
     records.reserve_exact(ended.clone().count());
     records
         .extend(ended.filter_map(|ended| Some(record_of(ended, run, run_id, spec_of(run, events)?, events))));
+    for record in &mut records {
+        record.model = record.call_id.as_deref().and_then(|call_id| model_of(call_id, run, events)).cloned();
+    }
     records
 }
 
@@ -161,6 +165,17 @@ fn spec_of<'a>(run: &'a Run, events: &'a [StoredEvent]) -> Option<&'a RunSpec> {
     started.or_else(|| (run.events() > 0).then(|| run.spec().as_ref()))
 }
 
+/// Returns the model whose reply asked for the call. `None` if no model asked for it, or if its reply is
+/// neither of the current turn nor among these events.
+fn model_of<'a>(call_id: &str, run: &'a Run, events: &'a [StoredEvent]) -> Option<&'a SmolStr> {
+    let replies = events.iter().filter_map(|event| match &event.event {
+        Event::ModelReplied { reply, .. } => Some(reply),
+        _ => None,
+    });
+    let asks = |reply: &&Arc<ModelReply>| reply.message.calls.iter().any(|call| call.id == call_id);
+    replies.chain(run.reply()).find(asks)?.model.as_ref()
+}
+
 fn owner_of<'a>(call_id: &str, run: &'a Run, events: &'a [StoredEvent]) -> Option<&'a ToolVersion> {
     let proposed = events.iter().find_map(|event| match &event.event {
         Event::CallProposed(proposed) if proposed.call_id == call_id => Some(proposed.owner.as_ref()),
@@ -186,7 +201,9 @@ fn gate_of<'a>(call_id: &str, events: &'a [StoredEvent], approved_gates: &[SmolS
 mod tests {
     use super::*;
     use tollgate_agent::gate::{GateVerdict, Verdict};
+    use tollgate_agent::message::{AssistantMessage, ModelCall};
     use tollgate_agent::outcome::Ticket;
+    use tollgate_agent::run::Thread;
 
     fn gated(verdicts: Vec<GateVerdict>) -> [StoredEvent; 1] {
         let event = Event::CallGated { call_id: "c".into(), verdicts: verdicts.into() };
@@ -200,6 +217,26 @@ mod tests {
             let events = gated(order.map(deny).to_vec());
             assert_eq!(gate_of("c", &events, &[]), Some("a"), "{order:?}");
         }
+    }
+
+    #[test]
+    fn a_record_names_the_model_whose_reply_asked_for_the_call() {
+        let replied = |call_id: &str, model: &str| {
+            let call = ModelCall { id: call_id.to_owned(), ..ModelCall::default() };
+            let message = AssistantMessage { calls: Arc::new(vec![call]), ..AssistantMessage::default() };
+            let reply = ModelReply { message, model: Some(model.into()), ..ModelReply::default() };
+            let event = Event::ModelReplied { step: 1, reply: Arc::new(reply) };
+            StoredEvent { run_id: "r".into(), number: 1, at_ms: 0, event }
+        };
+        let refused = |call_id: &str| AuditRecord {
+            call_id: Some(call_id.into()),
+            ..AuditRecord::new(AuditKind::Denial, "agent a", "not_granted")
+        };
+        let refusals = ["a", "b", "direct"].map(refused).to_vec();
+        let events = [replied("a", "small"), replied("b", "large")];
+        let records = records_of(refusals, &Run::new(Thread::default()), &Arc::from("r"), &events);
+        let models: Vec<_> = records.iter().map(|record| record.model.as_deref()).collect();
+        assert_eq!(models, [Some("small"), Some("large"), None]);
     }
 
     #[test]

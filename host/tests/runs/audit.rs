@@ -1,7 +1,7 @@
 //! Tests of the audit records that stores keep.
 
 use crate::with_each_store;
-use crate::world::host;
+use crate::world::{decision, host};
 use serde_json::json;
 use std::path::Path;
 use tollgate::models::ScriptedTurn;
@@ -45,6 +45,7 @@ with_each_store! {
             power: Some("files".to_owned()),
             run_id: Some("r".into()),
             call_id: Some("call-1".into()),
+            model: Some("m-1".into()),
             usage: Some(tollgate_agent::outcome::Usage { fuel: 7, attempts: 1, ..Default::default() }),
             ..trapped("x", "1").of_file(Path::new("a.wasm")).because("a \u{1b}[31mreason")
         };
@@ -76,5 +77,29 @@ with_each_store! {
         assert_eq!(records[0].component_id.as_deref(), Some("basics"));
         assert_eq!((records[0].usage.map(|usage| usage.attempts), records[1].usage), (Some(1), None));
         assert_eq!(host.store().audit(AuditFilter::default()).await.unwrap().len(), 3);
+    }
+
+    async fn the_audit_names_the_model_that_asked_for_a_call(store: StoreAt) {
+        let calls = ScriptedTurn::calls([("echo", json!({})), ("nope", json!({})), ("ask", json!({}))]);
+        let host = host(&store, vec![calls, ScriptedTurn::text("Done.")]);
+        let run = host.run(RunRequest::new("default", "Go!")).await.unwrap().wait().await.unwrap();
+        let decided = decision("d1", "call-1-3", json!({"ok": true}));
+        host.decide(&run.run_id, decided).await.unwrap().wait().await.unwrap();
+        host.call(CallRequest::from_json("echo", "{}")).await.unwrap();
+        let records = host.store().audit(AuditFilter::default()).await.unwrap();
+        let mut seen: Vec<_> = records
+            .iter()
+            .map(|r| (r.model.as_deref(), r.kind, r.tool_name.as_deref().unwrap()))
+            .collect();
+        seen.sort_unstable();
+        let model = Some("recorded");
+        let expected = [
+            (None, AuditKind::Call, "echo"),
+            (model, AuditKind::Call, "ask"),
+            (model, AuditKind::Call, "echo"),
+            (model, AuditKind::Call, "nope"),
+            (model, AuditKind::Decision, "ask"),
+        ];
+        assert_eq!(seen, expected, "a direct call has no model");
     }
 }

@@ -211,6 +211,13 @@ impl Run {
         self.turn.as_ref().map_or(&[], |turn| &turn.calls)
     }
 
+    /// Returns the reply whose calls are the current turn's. `None` for a direct call, and if the current
+    /// turn has no calls.
+    #[must_use]
+    pub fn reply(&self) -> Option<&Arc<ModelReply>> {
+        self.turn.as_ref()?.reply.as_ref()
+    }
+
     /// Returns the usage of the run so far.
     #[must_use]
     pub fn usage(&self) -> &RunUsage {
