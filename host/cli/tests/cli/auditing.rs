@@ -86,6 +86,22 @@ fn loads_refusals_calls_and_denials_are_in_the_audit() {
 }
 
 #[test]
+fn the_audit_names_the_model_that_asked_for_a_call() {
+    let config = "[model]\nprovider = \"recorded\"\nfile = \"turns.toml\"\n";
+    let place = Place::new().with_config(config).with_tools(&[good::ECHO]);
+    let turns = "name = \"tour-1\"\n\
+        [[turn]]\ntext = \"I ask.\"\ncalls = [{ name = \"echo\", arguments = {} }]\n\
+        [[turn]]\ntext = \"Done.\"\n";
+    place.write("turns.toml", turns);
+    place.type_in(&["run", "Go!"]).ends_with(0);
+    assert!(call(&place, "echo").is_null());
+    let calls = place.type_in(&["audit", "--kind", "call", "--json"]).ends_with(0).json();
+    let models: Vec<_> = calls.as_array().unwrap().iter().map(|record| record["model"].as_str()).collect();
+    assert_eq!(models, [None, Some("tour-1")], "newest first; a direct call has none: {calls}");
+    place.type_in(&["audit"]).ends_with(0).answers("MODEL").answers("tour-1");
+}
+
+#[test]
 fn each_power_that_is_granted_and_revoked_is_in_the_audit_with_the_version_that_was_there() {
     let place = Place::new().with_tools(&[good::ECHO]);
     place.write("tools/echo.toml", "[asks]\nhttp = [\"https://a.test/\"]\nenvironment = [\"LANG\"]\n");

@@ -83,6 +83,9 @@ pub(super) struct AuditDocument {
     /// The call.
     #[serde(skip_serializing_if = "Option::is_none")]
     call_id: Option<String>,
+    /// The model whose reply asked for the call, as the provider calls it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<String>,
     /// The resources used.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
@@ -106,6 +109,7 @@ impl From<AuditRecord> for AuditDocument {
             detail: record.detail,
             run_id: record.run_id.as_deref().map(str::to_owned),
             call_id: record.call_id.map(Into::into),
+            model: record.model.map(Into::into),
             usage: record.usage.map(|usage| json!(usage)),
         }
     }

@@ -92,7 +92,10 @@ fn row(record: &AuditRecord, now_ms: u64, has_fuel: bool) -> Markup {
         tr {
             td.when data-label="When" { (text::moment(record.at_ms, now_ms)) }
             td { span.tag { (record.kind.as_str()) } }
-            td.whole-word data-label="By" { (text::line(&record.who, 40)) }
+            td.whole-word data-label="By" {
+                (text::line(&record.who, 40))
+                @if let Some(model) = &record.model { br; span.muted { (text::line(model, 40)) } }
+            }
             td { @if record.decision == "success" { (layout::badge("success")) } @else { (decision(record)) } }
             td.about data-label="About" { @if !about.is_empty() { code { (text::line(about, 60)) } } @if let Some(power) = &record.power { " " (text::line(power, 80)) } }
             td.detail { @if let Some(detail) = &record.detail { (text::line(detail, 160)) } }

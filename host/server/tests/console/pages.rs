@@ -282,6 +282,15 @@ async fn usage_has_the_model_that_replied_and_its_price() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_audit_names_the_model_that_asked_for_a_call() {
+    let script = Script { calls: vec![("missing", json!({}))], answer: "Done.".to_owned() };
+    let server = Server::start(|builder| builder.agent(Agent::new("clerk", Renamed(script)))).await;
+    server.run("Hello.", "ada/case").await;
+    let page = server.get("/console/audit").await.body;
+    assert!(page.contains("missing") && page.contains("<br><span class=\"muted\">dated</span>"), "{page}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn assets_are_cached_by_their_digest() {
     let server = hostile_server().await;
     let page = server.get("/console").await.body;

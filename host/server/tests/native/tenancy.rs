@@ -175,6 +175,7 @@ async fn who_asked_and_who_decided_is_recorded() {
     let who: Vec<&str> =
         audit["items"].as_array().unwrap().iter().map(|record| record["who"].as_str().unwrap()).collect();
     assert_eq!(who, ["agent default for ada", "person bob"]);
+    assert!(audit["items"].as_array().unwrap().iter().all(|record| record["model"] == "echo-1"), "{audit}");
     let (_, usage) = server.get(&bob, "/api/v1/usage?by=model").await;
     let row = &usage["items"][0];
     assert_eq!((&row["subject"], &row["turns"], &row["calls"]), (&json!("echo-1"), &json!(2), &json!(1)));
