@@ -1,7 +1,7 @@
 //! Reading threads, events and lists of runs.
 
 use crate::audit::after_prefix;
-use crate::connect::{Busy, Params, int8, params, query};
+use crate::connect::{Busy, Params, find, int8, params};
 use crate::conversations::KnownConversation;
 use crate::prepared_commit::Tail;
 use serde::de::DeserializeOwned;
@@ -67,7 +67,7 @@ pub(crate) async fn thread(
     let sql = "SELECT o_revision, o_key, o_text, o_record_bytes, o_state_bytes, o_message_bytes
         FROM thread_v1($1, $2, $3)";
     let row = params![(thread_id.to_owned(), TEXT), (from, INT8), (int8(max_bytes), INT8)];
-    let rows = query(&client, sql, row).await?;
+    let rows = find(&client, sql, row).await?;
     client.finish();
     let are_large = are_large(&rows);
     Ok(aside(are_large, move || found_thread(&rows, known, max_bytes)).await)
@@ -185,7 +185,7 @@ pub(crate) async fn thread_size(client: Busy, thread_id: &str, known: usize) -> 
         (SELECT coalesce(sum(octet_length(value)), 0) FROM state WHERE thread = $1)::int8,
         (SELECT coalesce(sum(octet_length(body)), 0) FROM messages WHERE thread = $1 AND position >= $2)::int8";
     let row = params![(thread_id.to_owned(), TEXT), (int8(known as u64), INT8)];
-    let rows = query(&client, sql, row).await?;
+    let rows = find(&client, sql, row).await?;
     client.finish();
     let bytes = |at| rows.first().map_or(0, |row| row.get::<_, i64>(at).cast_unsigned());
     Ok(ThreadSize { state_bytes: bytes(0), message_bytes: bytes(1) })
@@ -218,7 +218,7 @@ pub(crate) async fn state(
         (list(owners), TEXT_ARRAY),
         (max, INT8)
     ];
-    let rows = query(&client, sql, given).await?;
+    let rows = find(&client, sql, given).await?;
     client.finish();
     let are_large = are_large(&rows);
     let read = move || -> Result<StateRead, StoreError> {
@@ -252,7 +252,7 @@ async fn rows(client: &Busy, run_id: &str, after: u64, limit: PageLimit) -> Resu
     let until = until.unwrap_or(i64::MAX);
     let bytes = int8(limit.bytes);
     let params = params![(run_id.to_owned(), TEXT), (int8(after), INT8), (until, INT8), (bytes, INT8)];
-    let rows = query(client, sql, params).await?;
+    let rows = find(client, sql, params).await?;
     Ok(FoundRows { rows, after, until: until.cast_unsigned() })
 }
 
@@ -351,7 +351,7 @@ fn record_of(run_id: &Arc<str>, found: &FoundRows) -> Record {
 /// Returns the length of a whole record.
 pub(crate) async fn record_bytes(client: Busy, run_id: &str) -> Result<u64, Error> {
     let sql = "SELECT coalesce(sum(octet_length(body)), 0)::int8 FROM events WHERE run = $1";
-    let rows = query(&client, sql, params![(run_id.to_owned(), TEXT)]).await?;
+    let rows = find(&client, sql, params![(run_id.to_owned(), TEXT)]).await?;
     client.finish();
     Ok(rows.first().map_or(0, |row| row.get::<_, i64>(0).cast_unsigned()))
 }
@@ -380,7 +380,7 @@ pub(crate) async fn changes_since(
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let bytes = i64::try_from(MAX_CHANGES_BYTES).unwrap_or(i64::MAX);
     let params = params![(thread_id.to_owned(), TEXT), (int8(after), INT8), (limit, INT8), (bytes, INT8)];
-    let rows = query(client, sql, params).await?;
+    let rows = find(client, sql, params).await?;
     let are_large = are_large(&rows);
     let read = move || -> Result<Vec<StateChange>, StoreError> {
         let mut changes = Vec::with_capacity(rows.len());

@@ -3,7 +3,7 @@
 
 use crate::commit::rests;
 use crate::config::PostgresConfig;
-use crate::connect::{Busy, check_lease, params, pool, query, single, to_its_end};
+use crate::connect::{Busy, check_lease, find, params, pool, query, single, to_its_end};
 use crate::conversations::{Conversations, KnownConversation};
 use crate::database::{Database, PAUSE, READ_PATIENCE};
 use crate::hints::HintExchange;
@@ -285,7 +285,7 @@ impl RunStore for PostgresStore {
             .read(|client| {
                 let (sql, values) = read::listing(&filter);
                 async move {
-                    let rows = query(&client, &sql, values).await?;
+                    let rows = find(&client, &sql, values).await?;
                     client.finish();
                     Ok(rows.iter().map(read::summary).collect())
                 }
@@ -407,7 +407,7 @@ impl AuditStore for PostgresStore {
         let rows = self.database.read(|client| {
             let (sql, values) = audit::listing(&filter);
             async move {
-                let rows = query(&client, &sql, values).await?;
+                let rows = find(&client, &sql, values).await?;
                 client.finish();
                 Ok(rows)
             }
