@@ -28,7 +28,7 @@ use tollgate_agent::state::StateChange;
 use tollgate_store::rules::{CommitRows, serialize, spec_of};
 use tollgate_store::{
     AuditFilter, AuditRecord, AuditStore, ClaimedRun, Commit, CommitError, CommitReceipt, ComponentStore,
-    CoordinationStore, DamagedRun, EventPage, Hint, Hints, KeyFilter, PageLimit, QueueTurn, Record,
+    CoordinationStore, DamagedRun, EventPage, Hint, Hints, KeyFilter, PageLimit, QueueTurn, Record, Remedy,
     RunCommand, RunFilter, RunStore, RunSummary, SentCommand, StateRead, StateStore, StoreError, ThreadRead,
     ThreadSize, ToolHealth, VerifyReport, VolatileValues,
 };
@@ -315,8 +315,11 @@ impl RunStore for PostgresStore {
             None => self.database.record_bytes(thread_id, component_id).await?,
         };
         let limits = &self.database.limits;
-        component_id.map_or(Ok(()), |id| limits.check_component(id, of_component))?;
-        thread_id.map_or(Ok(()), |id| limits.check_thread(id, of_thread))
+        let of_component = component_id.map_or(Ok(()), |id| limits.check_component(id, of_component));
+        let checked =
+            of_component.and_then(|()| thread_id.map_or(Ok(()), |id| limits.check_thread(id, of_thread)));
+        // Runs cannot be removed from a database.
+        checked.map_err(|full| full.with_remedy(Remedy::RaiseLimit))
     }
 
     async fn flush(&self) -> Result<(), StoreError> {

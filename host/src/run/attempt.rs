@@ -318,10 +318,10 @@ pub(crate) fn overloaded(why: &StoreError, places: &LimitPlaces) -> Fault {
         StoreErrorKind::Full => "The host has no room for the record of another call",
         _ => "The host cannot store the record of another call",
     };
+    let place = places.of(LimitScope::Store);
     let remedy = match why.remedy() {
-        Some(Remedy::MakeRoom) => {
-            format!(" An operator can change it{}, or remove old runs.", places.of(LimitScope::Store))
-        }
+        Some(Remedy::MakeRoom) => format!(" An operator can change it{place}, or remove old runs."),
+        Some(Remedy::RaiseLimit) => format!(" An operator can change it{place}."),
         _ => String::new(),
     };
     Fault::new(Code::Overloaded, format!("{words}: {why}.{remedy}"))
@@ -367,4 +367,20 @@ fn another_child(tool_name: &str) -> Fault {
         "'{tool_name}' requested a different child than in an earlier attempt; a call that runs again must make the same requests."
     );
     Fault::new(Code::BadAction, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_store_suggests_only_what_is_possible_with_it() {
+        let full = |remedy: Remedy| {
+            let why = StoreError::full("the thread is full").with_remedy(remedy);
+            overloaded(&why, &LimitPlaces { store: "the settings", ..LimitPlaces::NONE }).message
+        };
+        let ends = " An operator can change it in the settings, or remove old runs.";
+        assert!(full(Remedy::MakeRoom).ends_with(ends));
+        assert!(full(Remedy::RaiseLimit).ends_with(" An operator can change it in the settings."));
+    }
 }

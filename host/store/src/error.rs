@@ -34,6 +34,8 @@ pub enum Remedy {
     Verify,
     /// Change the limit that is reached, or remove old runs.
     MakeRoom,
+    /// Change the limit that is reached. Old runs cannot be removed from this store.
+    RaiseLimit,
     /// Read what is left of the record of this run.
     ShowRun(String),
     /// Read what is left of the run's record, and continue the run from there.

@@ -33,6 +33,7 @@ pub(crate) fn of_store(remedy: &Remedy) -> String {
             "change the limit in [store] of tollgate.toml, or remove old runs with `{program} prune \
              --older-than 30d`"
         ),
+        Remedy::RaiseLimit => "change the limit in [store] of tollgate.toml".to_owned(),
         Remedy::ShowRun(run_id) => {
             format!("`{program} show {run_id}` shows what is left, `{program} store verify` checks every run")
         }

@@ -6,8 +6,8 @@ use crate::{commit, prompt, started, until};
 use std::sync::Arc;
 use std::time::Duration;
 use tollgate::store::{
-    AuditFilter, AuditStore, CoordinationStore, KeyFilter, PageLimit, RunCommand, RunFilter, RunStore,
-    StateRead, StateStore,
+    AuditFilter, AuditStore, CoordinationStore, KeyFilter, PageLimit, Remedy, RunCommand, RunFilter,
+    RunStore, StateRead, StateStore, StoreLimits,
 };
 use tollgate_agent::message::Message;
 use tollgate_agent::run::Event;
@@ -278,4 +278,14 @@ async fn an_id_with_a_nul_character_is_unknown() {
         assert!(store.audit(filter).await.unwrap().is_empty());
     }
     assert!(store.run_spec("r").await.unwrap().is_some());
+}
+
+/// `prune` works on data directories only.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_thread_does_not_suggest_to_remove_runs() {
+    let database = cluster().database().await;
+    let limits = StoreLimits { thread_record_bytes: 0, ..StoreLimits::default() };
+    let store = PostgresStore::connect(database.config().with_limits(limits)).await.unwrap();
+    let refused = store.admit(Some("t"), None).await.unwrap_err();
+    assert_eq!(refused.remedy(), Some(&Remedy::RaiseLimit), "{refused}");
 }
