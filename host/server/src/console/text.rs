@@ -169,14 +169,12 @@ pub(crate) fn href(path: &str, query: &[(&str, &str)]) -> String {
     }
 }
 
-/// Returns the short form of a run's id: its last eight characters, which differ between runs of
-/// the same minute.
+/// Returns the [short id](tollgate::store::short_id) of a run, on one line, with an ellipsis in place of the
+/// rest.
 pub(super) fn short_id(run_id: &str) -> String {
-    let id = one_line(run_id, 64);
-    match id.char_indices().rev().nth(7) {
-        Some((at, _)) if id.len() > 12 => format!("…{}", &id[at..]),
-        _ => id,
-    }
+    let short = tollgate::store::short_id(run_id);
+    let line = one_line(short, 64);
+    if short.len() < run_id.len() { format!("…{line}") } else { line }
 }
 
 /// Formats a cost in the operator's currency.
@@ -205,6 +203,14 @@ mod tests {
         let hostile = "<img src=x onerror=alert(1)>\u{202e}\u{1b}[31m & \"q\"";
         assert_eq!(lines(hostile, 1_000).into_string(), "&lt;img src=x onerror=alert(1)&gt;[31m &amp; \"q\"");
         assert!(json(&serde_json::json!("\u{202e}")).contains("\\u202e"));
+    }
+
+    #[test]
+    fn only_ids_of_the_host_are_shortened() {
+        assert_eq!(short_id("01890000-0000-7000-8000-0123456789ab"), "…456789ab");
+        for id in ["r1", "0189000000007000800001234567890a", "a-run-of-a-client"] {
+            assert_eq!(short_id(id), id);
+        }
     }
 
     #[test]
