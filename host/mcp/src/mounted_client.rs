@@ -29,6 +29,8 @@ pub struct MountedClient {
     pub access: Arc<dyn ClientAccess>,
     /// The places for calls of the principal, in all its sessions; further calls wait.
     pub calls: Arc<Semaphore>,
+    /// The places for calls that continue after a "no", which does not wait for one of `calls`.
+    pub declined: Arc<Semaphore>,
     /// The places for runs of agents of the principal; further runs wait.
     pub runs: Arc<Semaphore>,
     /// The places for streams of the principal. A subscription beyond them is refused.

@@ -29,7 +29,8 @@ use tollgate::Host;
 use tollgate_agent::{name, text};
 use uuid::Uuid;
 
-/// The maximum number of calls of one session that run at once; further ones wait.
+/// The maximum number of calls of one session that run at once, and of those that continue after a "no"; further
+/// ones wait.
 const MAX_CALLS: usize = 128;
 const INSTRUCTIONS: &str = "Tools that run in a sandbox, under limits and behind a gate. \
     A call that answers \"approval_required\" waits for a person: once it is approved, repeat the very \
@@ -91,6 +92,8 @@ impl Calls {
 pub(super) struct Conversation {
     thread_id: Arc<str>,
     calls: Semaphore,
+    /// The places for calls that continue after a "no".
+    declined: Semaphore,
 }
 
 impl Conversation {
@@ -99,7 +102,8 @@ impl Conversation {
     pub(super) fn new(offer: &ToolList, calls: Option<usize>) -> Self {
         let thread_id = offer.thread_id.clone().unwrap_or_else(|| Uuid::now_v7().to_string());
         let thread_id = Arc::from(thread_id);
-        Self { thread_id, calls: Semaphore::new(calls.unwrap_or(MAX_CALLS).clamp(1, MAX_CALLS)) }
+        let calls = Semaphore::new(calls.unwrap_or(MAX_CALLS).clamp(1, MAX_CALLS));
+        Self { thread_id, calls, declined: Semaphore::new(MAX_CALLS) }
     }
 }
 
@@ -166,13 +170,25 @@ impl Server {
     ) -> Result<ToolCallSession<'a>, ErrorData> {
         let ServerState { host, offer, shared, .. } = &*self.inner;
         let pending = &shared.pending;
-        let Conversation { thread_id, calls } = self.conversation_of(context);
+        let Conversation { thread_id, calls, declined } = self.conversation_of(context);
         let client = self.client(context)?;
         // The session belongs to one principal, whose calls in all sessions share their places.
         let thread_id = client.map_or_else(|| Arc::clone(thread_id), |client| client.thread_id(thread_id));
-        let calls = client.map_or(calls, |client| &client.calls);
+        let (calls, declined) =
+            client.map_or((calls, declined), |client| (&*client.calls, &*client.declined));
         let (notices, is_agent) = (None, false);
-        Ok(ToolCallSession { host, thread_id, pending, calls, context, notices, offer, client, is_agent })
+        Ok(ToolCallSession {
+            host,
+            thread_id,
+            pending,
+            calls,
+            declined,
+            context,
+            notices,
+            offer,
+            client,
+            is_agent,
+        })
     }
 
     /// Returns the tools and agents that are offered now.

@@ -30,6 +30,8 @@ pub(super) struct ToolCallSession<'a> {
     pub(super) thread_id: Arc<str>,
     pub(super) pending: &'a PendingCalls,
     pub(super) calls: &'a Semaphore,
+    /// The places for calls that continue after a "no".
+    pub(super) declined: &'a Semaphore,
     pub(super) context: &'a RequestContext<RoleServer>,
     pub(super) notices: Option<Notices>,
     pub(super) offer: &'a ToolList,
@@ -108,7 +110,8 @@ impl ToolCallSession<'_> {
         Ok(call_result::of_call(&finished, has_schema))
     }
 
-    /// Continues a call with a person's decision. The inner error is that of the decision.
+    /// Continues a call with a person's decision. A "no" does not wait until other calls have ended. The
+    /// inner error is that of the decision.
     pub(super) async fn decide(
         &mut self,
         run_id: &str,
@@ -116,7 +119,8 @@ impl ToolCallSession<'_> {
         answer: DecisionAnswer,
         reason: Option<String>,
     ) -> Result<Result<RunEnd, HostError>, ErrorData> {
-        let _turn = turn_if_wanted(self.calls, &self.context.ct).await?;
+        let places = if answer == DecisionAnswer::Cancel { self.declined } else { self.calls };
+        let _turn = turn_if_wanted(places, &self.context.ct).await?;
         let decision = Decision {
             id: Uuid::now_v7().to_string(),
             target: suspension_id.to_owned(),

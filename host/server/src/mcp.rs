@@ -62,6 +62,7 @@ async fn admit(
         principal: Arc::from(principal.name.as_str()),
         access: Arc::new(CredentialAccess { principal, may_decide }),
         calls: share.calls(),
+        declined: share.declined(),
         runs: share.runs(),
         streams: share.streams(),
         bodies: share.bodies(),

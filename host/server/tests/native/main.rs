@@ -4,6 +4,7 @@
 mod access;
 mod changes;
 mod connections;
+mod declining;
 mod disconnects;
 mod every_route;
 mod fixture;

@@ -1,0 +1,69 @@
+//! Questions that a person answers with "no" while the principal has no place for another call.
+
+use crate::fixture::{PATIENCE, Setup, TestServer};
+use reqwest::Method;
+use rmcp::ClientHandler;
+use rmcp::model::{
+    CallToolRequestParams, ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult,
+    ElicitationAction, ErrorData, Implementation,
+};
+use rmcp::service::{ClientLifecycleMode, RequestContext, RoleClient, serve_client_with_lifecycle};
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use serde_json::json;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tollgate_server::Scope;
+
+/// A client whose person says no when the test goes on.
+#[derive(Clone, Default)]
+struct NoPerson {
+    asked: Arc<Notify>,
+    going_on: Arc<Notify>,
+}
+
+impl ClientHandler for NoPerson {
+    fn get_info(&self) -> ClientConfig {
+        let capabilities: ClientCapabilities =
+            serde_json::from_value(json!({"elicitation": {"form": {}}})).unwrap();
+        ClientConfig::new(capabilities, Implementation::new("test", "1"))
+    }
+
+    async fn create_elicitation(
+        &self,
+        _request: ElicitRequestParams,
+        _context: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        self.asked.notify_one();
+        self.going_on.notified().await;
+        Ok(ElicitResult::new(ElicitationAction::Decline))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_no_in_a_client_of_mcp_waits_for_no_other_call() {
+    let sleeping = Arc::new(AtomicUsize::new(0));
+    let setup = Setup { calls: Some(1), sleeping: Arc::clone(&sleeping), ..Setup::default() };
+    let server = TestServer::with(setup).await;
+    let key = server.key("ada", &[Scope::Use, Scope::Decide]);
+    let person = NoPerson::default();
+    let config = StreamableHttpClientTransportConfig::with_uri(format!("{}/mcp", server.url));
+    let wire = StreamableHttpClientTransport::from_config(config.auth_header(&key.secret));
+    let way = ClientLifecycleMode::Initialize;
+    let client = serve_client_with_lifecycle(person.clone(), wire, way).await.unwrap();
+    let takes_the_place = async {
+        person.asked.notified().await;
+        let other = server.request(Method::POST, "/api/v1/tools/sleep/calls").bearer_auth(&key.secret);
+        tokio::spawn(other.json(&json!({})).send());
+        while sleeping.load(Ordering::SeqCst) == 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        person.going_on.notify_one();
+    };
+    let asked = async { tokio::join!(client.call_tool(CallToolRequestParams::new("ask")), takes_the_place) };
+    let (answer, ()) = tokio::time::timeout(PATIENCE / 2, asked).await.expect("a no does not wait");
+    let answer = serde_json::to_value(answer.unwrap()).unwrap();
+    assert_eq!(answer["isError"], true, "{answer}");
+}
