@@ -224,7 +224,8 @@ pub async fn recheck(
     is_accepted: bool,
 ) -> Result<()> {
     let differs = |what: &str| {
-        let what = format!("{what} of {} is not what tollgate.lock records; restore tollgate.lock", entry.id);
+        let what =
+            format!("{what} of {} differs from the record in tollgate.lock; restore tollgate.lock", entry.id);
         Error::new(Code::LockMismatch, what)
     };
     let mut evidence = Evidence::default();

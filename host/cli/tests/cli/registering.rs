@@ -102,7 +102,7 @@ fn another_machine_gets_the_same_tools_from_the_lock_file() {
     other
         .type_in(&["sync"])
         .ends_with(1)
-        .answers("the signed manifest of echo is not what tollgate.lock records");
+        .answers("the signed manifest of echo differs from the record in tollgate.lock");
 }
 
 #[test]

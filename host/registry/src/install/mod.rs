@@ -158,7 +158,7 @@ impl Files {
         let _held = hold(&self.lock)?;
         if Digest::of(wasm) != entry.wasm || asks.map(|asks| Digest::of(asks.as_bytes())) != entry.asks {
             let what = format!(
-                "what {} has is not what tollgate.lock records for {}; look at the new version",
+                "the component at {} differs from the one that tollgate.lock records for {}; look at the new version",
                 entry.from, entry.id
             );
             return Err(
