@@ -113,7 +113,10 @@ impl Chat<'_> {
                     let words = if self.shows_reasoning { "shown" } else { "folded" };
                     self.output.say(&format!("{DIM}reasoning is {words}{DIM:#}"));
                 }
-                "/thread" => self.output.say(&self.how_to_continue()),
+                "/thread" => match self.how_to_continue().await? {
+                    Some(how) => self.output.say(&how),
+                    None => self.output.say(&format!("{DIM}the conversation has no messages yet{DIM:#}")),
+                },
                 command if command.starts_with('/') && !command.contains(' ') => {
                     let unknown = match command {
                         "/help" => String::new(),
@@ -131,7 +134,9 @@ impl Chat<'_> {
                 break;
             }
         }
-        self.output.hint(&self.how_to_continue());
+        if let Some(how) = self.how_to_continue().await? {
+            self.output.hint(&how);
+        }
         Ok(Exit::Done)
     }
 
@@ -180,11 +185,12 @@ impl Chat<'_> {
         Ok(())
     }
 
-    fn how_to_continue(&self) -> String {
-        format!(
-            "{DIM}continue later: {} chat --thread {}{DIM:#}",
-            program(),
-            tollgate_agent::text::quoted(&self.thread_id)
-        )
+    /// Returns the command that continues the conversation; `None` if it has no messages.
+    async fn how_to_continue(&self) -> Result<Option<String>, Failure> {
+        if self.host.store().thread(&self.thread_id).await?.messages.is_empty() {
+            return Ok(None);
+        }
+        let (program, thread_id) = (program(), tollgate_agent::text::quoted(&self.thread_id));
+        Ok(Some(format!("{DIM}continue later: {program} chat --thread {thread_id}{DIM:#}")))
     }
 }

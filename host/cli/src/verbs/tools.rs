@@ -14,6 +14,7 @@ use crate::terminal::text::{shown, shown_line, shown_marked};
 use crate::terminal::{Exit, Failure, Output, program, quantity};
 use clap::Args;
 use serde_json::{Map, Value, json};
+use std::ffi::OsStr;
 use tollgate::Host;
 use tollgate::config::ToolLimits;
 use tollgate::tools::{LoadedComponent, RefusedFile, Toolbox};
@@ -156,15 +157,27 @@ fn timeout_ms(tool: &Tool, run: &RunLimits) -> u64 {
     u64::from(run.attempt_timeout_ms(&tool.descriptor.execution))
 }
 
+/// Returns the error for a name that no tool has. It may be that of a refused file.
+fn unknown(opened: &OpenSession, name: &str) -> Failure {
+    let toolbox = &opened.loaded.toolbox;
+    let spelled = |name: &str| name.replace('-', "_");
+    let is_named =
+        |part: Option<&OsStr>| part.is_some_and(|part| spelled(&part.to_string_lossy()) == spelled(name));
+    let has_name =
+        |refused: &&RefusedFile| is_named(refused.file.file_stem()) || is_named(refused.file.file_name());
+    if let Some(refused) = toolbox.refused().iter().find(has_name) {
+        let file = shown_line(&refused.file.display().to_string(), 200);
+        return Failure::usage(format!("{file} is refused: {}", of_file(refused)));
+    }
+    let known = toolbox.catalog().tools().map(|tool| tool.descriptor.name.as_str());
+    let see = did_you_mean(name, known).map_or("; see:".to_owned(), |near| near + " See:");
+    Failure::usage(format!("there is no tool {}{see} {} tools", shown_line(name, 80), program()))
+}
+
 /// Shows one tool in full.
 fn show_one(opened: &OpenSession, name: &str, output: &Output) -> Result<(), Failure> {
     let catalog = opened.loaded.toolbox.catalog();
-    let Some(tool) = catalog.tool(name) else {
-        let known = catalog.tools().map(|tool| tool.descriptor.name.as_str());
-        let see = did_you_mean(name, known).map_or("; see:".to_owned(), |near| near + " See:");
-        let shown = shown_line(name, 80);
-        return Err(Failure::usage(format!("there is no tool {shown}{see} {} tools", program())));
-    };
+    let Some(tool) = catalog.tool(name) else { return Err(unknown(opened, name)) };
     let component = opened.loaded.component_of(name);
     if output.is_json() {
         output.json(&match component {

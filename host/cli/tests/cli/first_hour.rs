@@ -329,6 +329,8 @@ fn a_conversation_at_the_terminal_streams_asks_and_has_a_history() {
     let again = type_on_a_terminal(&place, &["chat", "--thread", "last"], "/history\n").ends_with(0);
     again.shows("messages so far").shows("Hello yourself.");
     place.type_in(&["chat", "--json"]).ends_with(2).says("tollgate run");
+    let empty = type_on_a_terminal(&place, &["chat"], "/thread\n/exit\n").ends_with(0);
+    assert!(empty.shows("no messages yet").text.lines().all(|line| !line.contains("continue later")));
 }
 
 #[test]

@@ -118,6 +118,10 @@ fn one_tool_is_shown_in_full_and_a_wrong_name_gets_the_nearest() {
     assert_eq!(one["name"], "echo");
     place.type_in(&["tools", "ecko"]).ends_with(2).says("there is no tool ecko; did you mean `echo`?");
     place.type_in(&["grants", "ecko"]).ends_with(2).says("did you mean `echo`?");
+    place.write("tools/broken-one.wasm", b"not wasm");
+    for name in ["broken-one", "broken_one", "broken-one.wasm"] {
+        place.type_in(&["tools", name]).ends_with(2).says("broken-one.wasm is refused: ");
+    }
 }
 
 #[test]
