@@ -177,7 +177,7 @@ impl HostError {
         }
     }
 
-    /// Returns a step by which an operator can resolve the error; `None` if the message says all.
+    /// Returns a step by which an operator can resolve the error; `None` if the message is complete.
     #[must_use]
     pub fn remedy(&self) -> Option<&Remedy> {
         match self {
@@ -279,7 +279,7 @@ impl RunError {
         self.kind
     }
 
-    /// Returns a step by which an operator can resolve the error; `None` if the message says all.
+    /// Returns a step by which an operator can resolve the error; `None` if the message is complete.
     #[must_use]
     pub fn remedy(&self) -> Option<&Remedy> {
         self.remedy.as_ref()

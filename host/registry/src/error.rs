@@ -134,7 +134,7 @@ codes! {
 }
 
 impl Code {
-    /// Returns what fixes such a failure; `None` if each message says that itself.
+    /// Returns what fixes such a failure; `None` if each message names that itself.
     #[must_use]
     pub fn fix(self) -> Option<&'static str> {
         Some(match self {

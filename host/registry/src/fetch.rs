@@ -216,7 +216,7 @@ async fn gather(
 /// version here, which counts where the policy asks.
 ///
 /// # Errors
-/// The evidence does not say what the entry says, or the policy does not accept it.
+/// The evidence differs from the entry, or the policy does not accept it.
 pub async fn recheck(
     entry: &Entry,
     kept: Option<KeptEvidence>,
@@ -263,7 +263,7 @@ pub async fn recheck(
     }
 }
 
-/// Compares what the lock file says about a component, for those who read it, with the component.
+/// Compares what the lock file records about a component, for those who read it, with the component.
 /// `surface` is the digest of its surface. `wasm` is the component.
 ///
 /// # Errors

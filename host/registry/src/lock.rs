@@ -212,7 +212,7 @@ impl Lock {
     /// manifest, in hexadecimal.
     ///
     /// # Errors
-    /// The file may not be served; the message says why and how to fix it.
+    /// The file may not be served; the message has the reason and the fix.
     pub fn check(&self, mode: LockMode, file: &str, id: &str, wasm: &str, asks: Option<&str>) -> Result<()> {
         if mode == LockMode::Off {
             return Ok(());

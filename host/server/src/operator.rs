@@ -31,7 +31,7 @@ pub trait OperatorData: Send + Sync {
     /// Adds a permanent answer to the permission rules of the configuration.
     ///
     /// # Errors
-    /// It cannot be added; the message says what to do.
+    /// It cannot be added; the message names what to do.
     fn keep_rule(&self, rule: &RuleSpec) -> Result<(), String>;
 }
 

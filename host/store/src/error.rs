@@ -128,7 +128,7 @@ impl StoreError {
         self.unknown_run_id.as_deref()
     }
 
-    /// Returns a step by which an operator can resolve the error; `None` if the message says all.
+    /// Returns a step by which an operator can resolve the error; `None` if the message is complete.
     #[must_use]
     pub fn remedy(&self) -> Option<&Remedy> {
         self.remedy.as_ref()

@@ -33,7 +33,12 @@ const fn standing(words: &'static str) -> Pattern {
     Pattern { words, opens: false, instead: "`is`, `exists`", unless_next: "for" }
 }
 
-const PATTERNS: [Pattern; 32] = [
+/// A thing that speaks, such as `the message says`.
+const fn saying(words: &'static str) -> Pattern {
+    anywhere(words, "`names`, `has`, `records`, `states`")
+}
+
+const PATTERNS: [Pattern; 40] = [
     opening("what", "start with a noun, or name the actor and use a verb"),
     opening("who", "name the actor"),
     opening("whoever", "name the actor"),
@@ -66,6 +71,14 @@ const PATTERNS: [Pattern; 32] = [
     standing("it stands"),
     standing("that stands"),
     standing("which stands"),
+    saying("message says"),
+    saying("error says"),
+    saying("record says"),
+    saying("record tells"),
+    saying("entry says"),
+    saying("manifest says"),
+    saying("header says"),
+    saying("file says"),
 ];
 
 /// Plain sentences in which a pattern occurs.
@@ -149,6 +162,8 @@ fn patterns_find_what_they_are_for() {
     assert!(!occurs(&negated("it is no"), "Perhaps it is no longer a tool."));
     assert!(occurs(&standing("it stands"), "It is read where it stands."));
     assert!(!occurs(&standing("it stands"), "It stands for any characters."));
+    assert!(occurs(&saying("message says"), "It fails; the message says why."));
+    assert!(!occurs(&saying("message says"), "A message that says why"));
     let lines: Vec<String> =
         prose("One `nobody` two\n```sh\nnobody\n```\nthree").map(|(_, text)| text).collect();
     assert_eq!(lines, ["One  two", "three"]);

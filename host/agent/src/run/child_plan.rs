@@ -275,7 +275,7 @@ impl Transition<'_> {
         self.run.open_children().any(|(place, _)| call_is_over(&place.0) && !ended_here(place))
     }
 
-    /// Records that a child ended or waits for a person, unless the record says so already.
+    /// Records that a child ended or waits for a person, unless the record has that already.
     pub(super) fn record_child_state(&mut self, place: ChildPlace, end: ChildEnd) {
         let Some(child) = self.run.children.get(&place) else { return };
         if self.run.is_finished() || child.state == ChildState::Ended {

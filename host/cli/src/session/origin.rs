@@ -31,7 +31,7 @@ impl Origins {
 }
 
 impl Origins {
-    /// Returns whether a component is installed as its entry says, with evidence that the policy
+    /// Returns whether a component is installed as its entry records it, with evidence that the policy
     /// accepts, and its source still leads to this version. Then there is nothing to fetch.
     ///
     /// # Errors
@@ -49,7 +49,7 @@ impl Origins {
             .collect()
     }
 
-    /// Returns whether a web server or a file has the version of an entry, which is installed as the entry says.
+    /// Returns whether a web server or a file has the version of an entry, which is installed as the entry records it.
     /// They have no signatures, and the kept one is about these bytes.
     pub(crate) async fn is_same(&self, fetched: &FetchedComponent, entry: &Entry) -> bool {
         let asks = fetched.asks.as_ref().map(|asks| Digest::of(asks.as_bytes()));
@@ -57,7 +57,7 @@ impl Origins {
         is_same && self.is_sound(entry).await
     }
 
-    /// Returns whether a component is installed as its entry says, with evidence that the policy accepts.
+    /// Returns whether a component is installed as its entry records it, with evidence that the policy accepts.
     pub(crate) async fn is_sound(&self, entry: &Entry) -> bool {
         let is_in_place = self.files.placement(entry).is_ok_and(|found| found == Placement::InPlace);
         let Ok(approvals) = Approvals::load(&self.config) else { return false };
@@ -85,7 +85,7 @@ impl<'a> Checks<'a> {
         recheck_files(self.files, entry, self.config, &self.approvals).await
     }
 
-    /// Compares what the lock file says about a component with the component that is in place.
+    /// Compares what the lock file records about a component with the component that is in place.
     pub(crate) async fn statements(&self, entry: &Entry, kept: Option<&KeptEvidence>) -> Result<(), Error> {
         let Some((wasm, _)) = self.files.in_place(entry)? else {
             let what = format!("{} has changed meanwhile; try again", entry.file);

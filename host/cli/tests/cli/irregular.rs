@@ -1,4 +1,4 @@
-//! Tests of host files that are pipes, directories or links to devices: the error says what to do,
+//! Tests of host files that are pipes, directories or links to devices: the error names what to do,
 //! and nothing waits for them.
 
 use crate::place::{Place, Said};

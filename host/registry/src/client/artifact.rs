@@ -172,7 +172,7 @@ impl Session {
     /// Fetches the component of an artifact.
     ///
     /// # Errors
-    /// It cannot be fetched, or is not what the manifest says.
+    /// It cannot be fetched, or is not what the manifest names.
     pub async fn component(&mut self, artifact: &Artifact) -> Result<Vec<u8>> {
         self.blob("the component", &artifact.wasm, artifact.wasm_bytes).await
     }

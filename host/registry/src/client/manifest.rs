@@ -135,7 +135,7 @@ pub(super) fn media_type(what: &str, body: &[u8], header: Option<&str>) -> Resul
     let WithMediaType { media_type } = read(what, body)?;
     match (media_type, header) {
         (Some(body), Some(header)) if body != header && header != "application/json" => {
-            let words = format!("the media type of {what} is {body}, but its header says {header}");
+            let words = format!("the media type of {what} is {body}, but its header has {header}");
             Err(Error::new(Code::MediaTypeConflict, words))
         }
         (Some(body), _) => Ok(body),

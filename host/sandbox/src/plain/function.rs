@@ -56,7 +56,7 @@ pub(super) struct Function {
 }
 
 impl Function {
-    /// Reads the function's type. The error says why it is not a tool.
+    /// Reads the function's type. The error has the reason why it is not a tool.
     pub(super) fn of(
         compiled: &Compiled,
         exported: ExportedFunction,

@@ -1,5 +1,5 @@
-//! Converts JSON from a model to a function's arguments, exactly. An error says where the JSON
-//! does not fit.
+//! Converts JSON from a model to a function's arguments, exactly. An error names the place where
+//! the JSON does not fit.
 
 use super::schema::{INFINITY, MINUS_INFINITY, NAN};
 use super::shape::{Integer, NamedItems, Shape};

@@ -233,7 +233,7 @@ impl Tasks<'_> {
     async fn is_in_state(&self, run: &RunSummary, state: Option<&str>) -> bool {
         let Some(state) = state else { return true };
         match (run.status.as_str(), state) {
-            // Only the record tells who asks.
+            // Only the record shows who asks.
             ("waiting", "TASK_STATE_AUTH_REQUIRED" | "TASK_STATE_INPUT_REQUIRED") => {
                 // Others read a record in between.
                 let _place = self.runs.whole_record().await;

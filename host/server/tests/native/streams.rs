@@ -372,7 +372,7 @@ async fn x1_a_server_that_hands_its_runs_over_cancels_its_direct_calls() {
     }
 }
 
-/// A client of chat completions repeats a message that failed, unless the error says otherwise.
+/// A client of chat completions repeats a message that failed, unless the error forbids it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a9_a_chat_client_learns_at_once_that_the_record_of_a_call_is_lost() {
     let body = json!({"model": "default", "messages": [{"role": "user", "content": "call count"}]});

@@ -158,7 +158,7 @@ async fn what_the_backend_lacks_is_refused_and_nothing_is_sent(binding: &'static
     let answer = ask(&host, json!({})).await;
     assert!(answer.contains("Hello there") && answer.contains(r#""state":null"#), "{answer}");
 
-    // With its transcript, the message says all that is sent.
+    // With its transcript, the message contains all that is sent.
     let whole = Agent::remote("far", assistant(&remote).with_transcript());
     let host = Host::builder().agent(whole).tool(tool()).build().unwrap();
     assert!(ask(&host, json!({"earlier": true})).await.contains("You said: The conversation so far"));
