@@ -28,6 +28,18 @@ fn calling(deltas: &[Value]) -> Reply {
     events.fold(Reply::ok(), Reply::event).event(finish("tool_calls")).event("[DONE]")
 }
 
+/// It would be written to the audit for each call of the reply.
+#[tokio::test]
+async fn z3_a_long_name_of_a_model_is_not_kept() {
+    for (name, is_kept) in [("m".repeat(200), true), ("m".repeat(201), false)] {
+        let named = json!({"model": name, "choices": []});
+        let reply = Reply::ok().event(said("Hi")).event(named).event(finish("stop")).event("[DONE]");
+        let server = Server::new(vec![reply]).await;
+        let (reply, _) = ask(&*model("openai", &server, ""), hello()).await;
+        assert_eq!(reply.unwrap().model, is_kept.then(|| name.into()));
+    }
+}
+
 #[tokio::test]
 async fn a_reply_is_told_while_it_is_written_and_whole_at_its_end() {
     let reply = Reply::ok()

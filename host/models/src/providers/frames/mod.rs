@@ -37,6 +37,8 @@ const COPIES: u64 = 2;
 /// piece is what has arrived, usually a packet or more. The library does not report the length of
 /// either.
 const MAX_QUIET: usize = 16 * 1024;
+/// The maximum length of a model's name, in bytes. It is recorded with the reply and in the audit of each of its calls.
+const MAX_MODEL_NAME_BYTES: usize = 200;
 
 /// The number of further ones for each completed event: servers and proxies write an event in parts,
 /// such as line by line.
@@ -196,7 +198,8 @@ impl Frames {
     fn note_model(&mut self, named: Option<&RawValue>) {
         if self.model.is_none() {
             // Servers that send something else than a name are not to fail for it.
-            self.model = named.and_then(|raw| serde_json::from_str(raw.get()).ok());
+            let name = named.and_then(|raw| serde_json::from_str::<String>(raw.get()).ok());
+            self.model = name.filter(|name| name.len() <= MAX_MODEL_NAME_BYTES);
         }
     }
 
