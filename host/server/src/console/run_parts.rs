@@ -14,6 +14,7 @@ use tollgate_agent::gate::Verdict;
 use tollgate_agent::outcome::Usage;
 use tollgate_agent::run::{CallEnd, Event, RunStatus, StoredEvent};
 use tollgate_agent::state::KeyUpdate;
+use tollgate_agent::text::escaped_json;
 
 /// The height of a bar, in the units of its width.
 const HEIGHT: u64 = 14;
@@ -235,7 +236,10 @@ fn result(end: &CallEnd, run_id: &str) -> Markup {
 fn shown_json<'v>(text: &str, value: impl FnOnce() -> Cow<'v, Value>, run_id: &str) -> Markup {
     match text.len() <= MAX_DETAIL_BYTES {
         true => shown_value(&value(), run_id),
-        false => cut_value(&text[..text.floor_char_boundary(MAX_DETAIL_BYTES)], run_id),
+        false => {
+            let start = &text[..text.floor_char_boundary(MAX_DETAIL_BYTES)];
+            cut_value(&within(escaped_json(start.to_owned()), MAX_DETAIL_BYTES).0, run_id)
+        }
     }
 }
 
@@ -384,6 +388,13 @@ mod tests {
             let stored = StoredEvent { run_id: "r".into(), number: 1, at_ms: 0, event };
             assert_eq!(event_parts(&stored, false), (kind.to_owned(), content.to_owned()));
         }
+    }
+
+    #[test]
+    fn json_that_is_too_long_to_be_shown_is_text_that_is_visible() {
+        let long = format!("[\"\u{202e}{}\"]", "x".repeat(MAX_DETAIL_BYTES));
+        let shown = shown_json(&long, || unreachable!("it is not parsed"), "r").into_string();
+        assert!(shown.contains("\\u202e") && !shown.contains('\u{202e}'));
     }
 
     #[test]
