@@ -186,11 +186,9 @@ impl ClientShare {
         })?;
         self.limits.bodies.reserve(measure.parsed_bytes).await.map(Some).map_err(|none| match none {
             NoSharedMemory::Share => Problem::too_many("bodies of this principal are in memory"),
-            NoSharedMemory::Budget => {
-                let detail =
-                    "the host has no memory to read the body now; retry after other work has completed";
-                Problem::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", detail)
-            }
+            NoSharedMemory::Budget => Problem::overloaded(
+                "the host has no memory to read the body now; retry after other work has completed",
+            ),
         })
     }
 
@@ -225,11 +223,10 @@ impl ClientShare {
             NoSharedMemory::Share => Problem::too_many(
                 "answers of this principal are not read yet; a request that was not a GET was carried out",
             ),
-            NoSharedMemory::Budget => {
-                let detail = "the host has no memory to keep the answer until it is read; retry after other work \
-                              has completed. A request that was not a GET was carried out: read its run";
-                Problem::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", detail)
-            }
+            NoSharedMemory::Budget => Problem::overloaded(
+                "the host has no memory to keep the answer until it is read; retry after other work has \
+                 completed. A request that was not a GET was carried out: read its run",
+            ),
         })
     }
 

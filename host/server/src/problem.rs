@@ -212,6 +212,12 @@ impl Problem {
         Self::new(StatusCode::TOO_MANY_REQUESTS, "too_many_requests", detail)
     }
 
+    /// The server has no room for the work now.
+    #[must_use]
+    pub fn overloaded(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", detail)
+    }
+
     /// The server failed. The reason is logged and not sent, because it may contain paths.
     #[must_use]
     pub fn internal(why: &dyn std::fmt::Display) -> Self {
@@ -304,7 +310,7 @@ impl From<HostError> for Problem {
             HostError::Waiting(run_id) => {
                 Self::new(StatusCode::CONFLICT, "run_waiting", shown).with("run_id", run_id)
             }
-            HostError::Overloaded { .. } => Self::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", shown),
+            HostError::Overloaded { .. } => Self::overloaded(shown),
             HostError::StoreFull(_) => Self::new(StatusCode::INSUFFICIENT_STORAGE, "store_full", shown),
             HostError::Store(why) => Self::of_store(&why),
             HostError::Run(why) => Self::of_run(&why),

@@ -9,7 +9,7 @@ use crate::agent_runs::{
     AgentRuns, Feed, FeedUntil, IdempotentStart, OwnRun, ReplyText, Start, encoded, repeatable, start_once,
 };
 use crate::problem::Problem;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::HeaderMap;
 use futures::Stream;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -224,8 +224,10 @@ impl Tasks<'_> {
     fn room_for_task(&self, task: &Value) -> Result<Reservation, A2aError> {
         let reserved = self.state.host.memory_budget().try_reserve(Measure::of(task).parsed_bytes);
         reserved.ok_or_else(|| {
-            let detail = "the host has no memory to list the tasks now; retry after other work has completed";
-            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", detail).into()
+            Problem::overloaded(
+                "the host has no memory to list the tasks now; retry after other work has completed",
+            )
+            .into()
         })
     }
 

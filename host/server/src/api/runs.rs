@@ -209,11 +209,9 @@ pub(super) async fn ended(
 async fn recorded_answer(state: &Shared, principal: &Principal, run_id: &str) -> Result<Response, Problem> {
     document_answer(state, principal, run_id).await.map_err(|problem| match problem.status {
         // A call that the store has no room to record leaves no record.
-        StatusCode::NOT_FOUND => {
-            let detail =
-                "the store has no room to record the call, so it did not begin; `tollgate prune` makes room";
-            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", detail)
-        }
+        StatusCode::NOT_FOUND => Problem::overloaded(
+            "the store has no room to record the call, so it did not begin; `tollgate prune` makes room",
+        ),
         _ => problem,
     })
 }
