@@ -143,11 +143,6 @@ pub fn stored_thread_id(principal: &str, client_id: Option<&str>) -> Result<Stri
     Ok(format!("{principal}/{id}"))
 }
 
-/// Returns whether a message to its thread continues the run.
-fn is_open(run: &RunSummary) -> bool {
-    matches!(run.status.as_str(), "waiting" | "running")
-}
-
 /// Checks that a principal does not answer a gate's question of a run that it asked for as an agent.
 ///
 /// # Errors
@@ -203,7 +198,7 @@ impl ServerState {
     /// # Errors
     /// The store cannot be read.
     pub(crate) async fn ended_usage(&self, run: &RunSummary) -> Result<Option<RunUsage>, Problem> {
-        if matches!(run.status.as_str(), "running" | "waiting") {
+        if run.is_open() {
             return Ok(None);
         }
         let last = self.store().events(&run.run_id, run.events.saturating_sub(1)).await?;
@@ -341,7 +336,7 @@ impl ServerState {
         let (thread_id, kind) = (Some(thread_id.to_owned()), Some("prompt".to_owned()));
         let filter = RunFilter { thread_id, kind, limit: 1, ..RunFilter::default() };
         match self.store().runs(filter).await?.first() {
-            Some(run) if is_open(run) && !principal.may_use_agent(&run.agent_id) => {
+            Some(run) if run.is_open() && !principal.may_use_agent(&run.agent_id) => {
                 let detail = "the thread has an open run of an agent that this key may not use; use another \
                               thread, or another key";
                 Err(Problem::new(StatusCode::NOT_FOUND, "not_found", detail))
@@ -374,7 +369,7 @@ impl ServerState {
         run: &VisibleRun,
         is_declined: bool,
     ) -> Result<Option<OwnedSemaphorePermit>, Problem> {
-        let goes_on = |run: RunSummary| is_open(&run) && !run.is_driven;
+        let goes_on = |run: RunSummary| run.is_open() && !run.is_driven;
         if !self.host.summary(&run.run_id).await?.is_some_and(goes_on) {
             return Ok(None);
         }

@@ -119,7 +119,7 @@ impl Host {
     /// Ends a child unless its parent may still go on, which may not be one of the newest open runs.
     async fn end_orphan(&self, run_id: &str, parent: &str) -> Result<(), HostError> {
         let parent = self.summary(parent).await?;
-        if parent.is_none_or(|parent| !matches!(parent.status.as_str(), "running" | "waiting")) {
+        if parent.is_none_or(|parent| !parent.is_open()) {
             self.end_child(run_id).await?;
         }
         Ok(())

@@ -57,9 +57,7 @@ impl Host {
             None => None,
             Some(spec) => {
                 let purpose = match self.wait_for_other_driver(run_id, cancel).await? {
-                    Some(run) if matches!(run.status.as_str(), "running" | "waiting") => {
-                        FoldPurpose::Continue
-                    }
+                    Some(run) if run.is_open() => FoldPurpose::Continue,
                     _ => FoldPurpose::Inspect,
                 };
                 Some(self.folded(run_id, &spec, purpose).await?)

@@ -399,7 +399,7 @@ impl CoordinationStore for MemoryStore {
             .runs
             .values()
             .filter_map(|log| summarize(log, &tables.left))
-            .filter(|run| run.kind != "child" && matches!(run.status.as_str(), "running" | "waiting"))
+            .filter(|run| run.kind != "child" && run.is_open())
             .collect();
         let can_go_on = |run: &&RunSummary| {
             let is_first = |other: &RunSummary| {

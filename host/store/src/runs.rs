@@ -128,6 +128,12 @@ pub struct RunSummary {
 }
 
 impl RunSummary {
+    /// Returns whether the run has not ended: it is queued, running, interrupted or waiting.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        matches!(self.status.as_str(), "running" | "waiting")
+    }
+
     /// Returns the status as people and clients see it: a `running` run that no process drives is
     /// `queued` if it waits for its first one, and `interrupted` otherwise.
     #[must_use]

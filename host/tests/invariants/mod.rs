@@ -21,7 +21,7 @@ pub(crate) struct Recorded {
 impl Recorded {
     /// Returns whether the run has ended.
     pub(crate) fn is_over(&self) -> bool {
-        !["running", "waiting"].contains(&self.run.status.as_str())
+        !self.run.is_open()
     }
 
     /// Returns the ends of its calls.

@@ -213,7 +213,7 @@ impl Story {
     async fn open(&self) -> Vec<RunSummary> {
         let filter = RunFilter { limit: 1_000, ..RunFilter::default() };
         let mut runs = self.clients[0].store().runs(filter).await.unwrap();
-        runs.retain(|run| ["running", "waiting"].contains(&run.status.as_str()));
+        runs.retain(RunSummary::is_open);
         runs
     }
 }

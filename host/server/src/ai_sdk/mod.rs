@@ -26,6 +26,7 @@ use encode::{AiSdkEncoder, AiSdkVersion, MessageBegin, MessageInfo};
 use futures::StreamExt;
 use request::{Action, ChatRequest};
 use serde::Deserialize;
+use tollgate::store::RunSummary;
 use tollgate_agent::run::Event;
 
 /// Returns the routes below `/ai-sdk`.
@@ -199,7 +200,7 @@ async fn stop(
     let runs = AgentRuns::new(&state, &principal);
     runs.agent(&agent)?;
     let latest = runs.latest(&chat).await?;
-    if let Some(latest) = latest.filter(|run| matches!(run.status.as_str(), "running" | "waiting")) {
+    if let Some(latest) = latest.filter(RunSummary::is_open) {
         runs.cancel(&latest.run_id, "stopped by its client").await?;
     }
     Ok(StatusCode::NO_CONTENT)

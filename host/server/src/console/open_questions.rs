@@ -9,7 +9,7 @@ use tollgate::store::{RunFilter, RunSummary};
 
 /// The statuses of runs that may have questions. A run whose other calls go on is running; one that
 /// comes to rest meanwhile is found twice, not missed.
-pub(super) const ASKING: [&str; 2] = ["running", "waiting"];
+const ASKING: [&str; 2] = ["running", "waiting"];
 /// The number of runs that are listed at once.
 const RUNS_AT_ONCE: usize = 200;
 

@@ -267,10 +267,9 @@ fn head(opened: &OpenedRun, viewer: &Viewer) -> Markup {
 
 fn cancel_form(opened: &OpenedRun, viewer: &Viewer) -> Markup {
     let run = &opened.summary;
-    let is_open = ["running", "waiting"].contains(&run.status.as_str()) && run.kind != "child";
-    let may = (opened.visible.is_own && viewer.has(Scope::Use)) || viewer.has(Scope::Operate);
+    let is_allowed = (opened.visible.is_own && viewer.has(Scope::Use)) || viewer.has(Scope::Operate);
     html! {
-        @if is_open && may {
+        @if is_allowed && run.is_open() && run.kind != "child" {
             form.cancel method="post" action={ "/console/runs/" (layout::segment(&run.run_id)) "/cancel" } {
                 div.field {
                     label for="cancel-reason" { "Reason" span.optional { " optional" } }

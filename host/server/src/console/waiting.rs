@@ -6,7 +6,7 @@ use super::form::{Entries, EntryError};
 use super::fragment::{self, Fragment};
 use super::layout;
 use super::nav::{Nav, Section};
-use super::open_questions::{self, ASKING, ListedQuestion};
+use super::open_questions::{self, ListedQuestion};
 use super::question::{self, Card};
 use super::text;
 use super::viewer::{SeenRun, Viewer};
@@ -132,7 +132,7 @@ pub(super) async fn one_page(
 
 /// Returns an open question of a run; `None` if it is not open.
 pub(super) async fn find(viewer: &Viewer, run: &RunSummary, suspension: &str) -> Option<Question> {
-    if !ASKING.contains(&run.status.as_str()) {
+    if !run.is_open() {
         return None;
     }
     let questions = viewer.questions(run).await;
