@@ -65,22 +65,22 @@ impl StartedRun {
     /// Waits in the background until the run rests, so that it does not depend on the request that
     /// started it. Its place is taken until then.
     pub fn detach(self) -> tokio::task::JoinHandle<Result<RunEnd, RunError>> {
-        let Self { mut handle, place } = self;
-        tokio::spawn(async move {
-            let _place = place;
-            while handle.events.next().await.is_some() {}
-            handle.wait().await
-        })
+        tokio::spawn(self.rest())
     }
 
     /// Lets the run continue until it rests, without other clients.
     pub fn keep_running(self) {
-        let resting = self.detach();
         tokio::spawn(async move {
-            if let Ok(Err(why)) = resting.await {
+            if let Err(why) = self.rest().await {
                 tracing::warn!("a run could not be continued: {why}");
             }
         });
+    }
+
+    /// Waits until the run rests, and holds its place until then.
+    async fn rest(mut self) -> Result<RunEnd, RunError> {
+        while self.handle.events.next().await.is_some() {}
+        self.handle.wait().await
     }
 
     /// Waits until the run rests. If it is dropped, the run is left.
