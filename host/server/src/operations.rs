@@ -10,7 +10,6 @@ use crate::problem::Problem;
 use crate::scope::Scope;
 use crate::state::ServerState;
 use axum::http::StatusCode;
-use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
@@ -156,18 +155,6 @@ pub(crate) fn refuse_own_gate(
     match is_own && identity.asked_by_agent && asked.asking_gate().is_some() {
         true => Err(Problem::agents_question()),
         false => Ok(()),
-    }
-}
-
-/// Removes the instructions of agents from an event: they are the operator's, not its clients'.
-pub(crate) fn hide_instructions(event: &mut Value) {
-    let agent = match event["type"].as_str() {
-        Some("run_started") => event.pointer_mut("/spec/agent"),
-        Some("transferred") => event.get_mut("agent"),
-        _ => None,
-    };
-    if let Some(agent) = agent.and_then(Value::as_object_mut) {
-        agent.remove("instructions");
     }
 }
 
@@ -551,6 +538,7 @@ mod tests {
     use super::*;
     use crate::access::AccessDatabase;
     use crate::state::ServerOptions;
+    use serde_json::Value;
     use tollgate::config::ServeConfig;
     use tollgate::{FnTool, Host};
     use tollgate_agent::gate::permissions::{DefaultRule, Permissions};

@@ -4,7 +4,6 @@
 
 use crate::event_stream;
 use crate::load::ClientShare;
-use crate::operations::hide_instructions;
 use crate::problem::Problem;
 use crate::state::Shared;
 use axum::body::{Body, Bytes};
@@ -205,11 +204,27 @@ pub(crate) fn shown(update: &RunUpdate) -> Box<RawValue> {
 /// Returns whether clients see an update otherwise than it is recorded.
 fn is_changed(update: &RunUpdate) -> bool {
     match update {
-        RunUpdate::Stored(stored) => {
-            matches!(stored.event, Event::RunStarted { .. } | Event::Transferred { .. })
-        }
+        // The event with the ids of threads is one of these.
+        RunUpdate::Stored(stored) => has_instructions(&stored.event),
         RunUpdate::Live(_) => false,
         RunUpdate::Child(update) => is_changed(&update.child),
+    }
+}
+
+/// Returns whether an event contains the instructions of an agent.
+pub(crate) fn has_instructions(event: &Event) -> bool {
+    matches!(event, Event::RunStarted { .. } | Event::Transferred { .. })
+}
+
+/// Removes the instructions of agents, which are the operator's, from a serialized event.
+pub(crate) fn hide_instructions(event: &mut Value) {
+    let agent = match event["type"].as_str() {
+        Some("run_started") => event.pointer_mut("/spec/agent"),
+        Some("transferred") => event.get_mut("agent"),
+        _ => None,
+    };
+    if let Some(agent) = agent.and_then(Value::as_object_mut) {
+        agent.remove("instructions");
     }
 }
 

@@ -5,14 +5,14 @@ use super::question::{answer_words, value_list};
 use super::text;
 use super::timeline::{CallRow, Kind, Row, Scale, Segment, Turn, WIDTH};
 use super::viewer::Viewer;
-use crate::operations::hide_instructions;
+use crate::sse::{has_instructions, hide_instructions};
 use maud::{Markup, html};
 use serde_json::Value;
 use std::borrow::Cow;
 use tollgate_agent::child::ChildStatus;
 use tollgate_agent::gate::Verdict;
 use tollgate_agent::outcome::Usage;
-use tollgate_agent::run::{CallEnd, Event, RunStatus, StoredEvent};
+use tollgate_agent::run::{CallEnd, RunStatus, StoredEvent};
 use tollgate_agent::state::KeyUpdate;
 use tollgate_agent::text::escaped_json;
 
@@ -345,7 +345,7 @@ pub(super) fn meter(label: &str, used: u64, limit: Option<u64>, shown: fn(u64) -
 /// only those who see everyone's runs see them.
 pub(super) fn event_parts(event: &StoredEvent, sees_instructions: bool) -> (String, String) {
     let mut text = serde_json::to_string(&event.event).unwrap_or_default();
-    if !sees_instructions && matches!(event.event, Event::RunStarted { .. } | Event::Transferred { .. }) {
+    if !sees_instructions && has_instructions(&event.event) {
         let mut value = serde_json::from_str(&text).unwrap_or_default();
         hide_instructions(&mut value);
         text = value.to_string();
@@ -378,6 +378,7 @@ pub(super) fn update_row(event: &StoredEvent, revision: u64, update: &KeyUpdate,
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tollgate_agent::run::Event;
 
     #[test]
     fn an_event_is_its_type_and_the_rest_of_its_text() {
