@@ -33,6 +33,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use serde_json::{Value, json};
+use std::borrow::Borrow;
 use std::sync::Arc;
 use tollgate::store::{RunFilter, RunSummary};
 use tollgate::tools::Reservation;
@@ -355,7 +356,7 @@ pub(crate) fn base_url(headers: &HeaderMap) -> String {
 }
 
 /// Names the members of a request that were not applied, in a header of the answer.
-pub(crate) fn name_ignored(response: &mut Response, ignored: &[String]) {
+pub(crate) fn name_ignored(response: &mut Response, ignored: &[impl Borrow<str>]) {
     let is_plain = |c: char| c == ' ' || c.is_ascii_graphic();
     let names: String = ignored.join(", ").chars().map(|c| if is_plain(c) { c } else { '?' }).collect();
     if let Ok(names) = HeaderValue::from_str(&names)

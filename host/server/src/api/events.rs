@@ -40,13 +40,13 @@ pub(super) struct EventQuery {
 
 impl EventQuery {
     /// Returns the names of the parameters that are not applied to a stream, or to a page.
-    fn ignored(&self, is_stream: bool) -> Vec<String> {
-        let sent = [
+    fn ignored(&self, is_stream: bool) -> Vec<&'static str> {
+        let parameters = [
             ("limit", is_stream && self.limit.is_some()),
             ("until", !is_stream && self.until.is_some()),
             ("children", !is_stream && self.children.is_some()),
         ];
-        sent.into_iter().filter(|(_, is_ignored)| *is_ignored).map(|(name, _)| name.to_owned()).collect()
+        parameters.into_iter().filter(|(_, is_ignored)| *is_ignored).map(|(name, _)| name).collect()
     }
 }
 

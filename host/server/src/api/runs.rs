@@ -461,7 +461,6 @@ pub(super) async fn recover(
     state.recover(&principal, &run).await?.keep_running();
     let mut response =
         (StatusCode::ACCEPTED, Json(run_document(&state, &principal, &run).await?)).into_response();
-    let ignored: Vec<String> = body.value.reason.map(|_| "reason".to_owned()).into_iter().collect();
-    name_ignored(&mut response, &ignored);
+    name_ignored(&mut response, body.value.reason.map(|_| "reason").as_slice());
     Ok(response)
 }
