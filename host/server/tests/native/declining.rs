@@ -1,15 +1,13 @@
 //! Questions that a person answers with "no" while the principal has no place for another call.
 
 use crate::fixture::{PATIENCE, Setup, TestServer};
+use crate::mcp::{config_with_forms, connect};
 use reqwest::Method;
 use rmcp::ClientHandler;
 use rmcp::model::{
-    CallToolRequestParams, ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult,
-    ElicitationAction, ErrorData, Implementation,
+    CallToolRequestParams, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction, ErrorData,
 };
-use rmcp::service::{ClientLifecycleMode, RequestContext, RoleClient, serve_client_with_lifecycle};
-use rmcp::transport::StreamableHttpClientTransport;
-use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use rmcp::service::{ClientLifecycleMode, RequestContext, RoleClient};
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -26,9 +24,7 @@ struct NoPerson {
 
 impl ClientHandler for NoPerson {
     fn get_info(&self) -> ClientConfig {
-        let capabilities: ClientCapabilities =
-            serde_json::from_value(json!({"elicitation": {"form": {}}})).unwrap();
-        ClientConfig::new(capabilities, Implementation::new("test", "1"))
+        config_with_forms()
     }
 
     async fn create_elicitation(
@@ -49,10 +45,7 @@ async fn a_no_in_a_client_of_mcp_waits_for_no_other_call() {
     let server = TestServer::with(setup).await;
     let key = server.key("ada", &[Scope::Use, Scope::Decide]);
     let person = NoPerson::default();
-    let config = StreamableHttpClientTransportConfig::with_uri(format!("{}/mcp", server.url));
-    let wire = StreamableHttpClientTransport::from_config(config.auth_header(&key.secret));
-    let way = ClientLifecycleMode::Initialize;
-    let client = serve_client_with_lifecycle(person.clone(), wire, way).await.unwrap();
+    let client = connect(&server, &key, person.clone(), ClientLifecycleMode::Initialize).await;
     let takes_the_place = async {
         person.asked.notified().await;
         let other = server.request(Method::POST, "/api/v1/tools/sleep/calls").bearer_auth(&key.secret);

@@ -34,9 +34,7 @@ struct YesPerson {
 
 impl ClientHandler for YesPerson {
     fn get_info(&self) -> ClientConfig {
-        let capabilities: ClientCapabilities =
-            serde_json::from_value(json!({"elicitation": {"form": {}}})).unwrap();
-        ClientConfig::new(capabilities, Implementation::new("test", "1"))
+        config_with_forms()
     }
 
     async fn create_elicitation(
@@ -55,7 +53,19 @@ fn newest() -> ClientLifecycleMode {
     ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] }
 }
 
-async fn connect(server: &TestServer, key: &Key, person: YesPerson, way: ClientLifecycleMode) -> Client {
+/// Returns the configuration of a client that can show forms.
+pub(crate) fn config_with_forms() -> ClientConfig {
+    let capabilities: ClientCapabilities =
+        serde_json::from_value(json!({"elicitation": {"form": {}}})).unwrap();
+    ClientConfig::new(capabilities, Implementation::new("test", "1"))
+}
+
+pub(crate) async fn connect<P: ClientHandler>(
+    server: &TestServer,
+    key: &Key,
+    person: P,
+    way: ClientLifecycleMode,
+) -> RunningService<RoleClient, P> {
     let config = StreamableHttpClientTransportConfig::with_uri(format!("{}/mcp", server.url));
     let wire = StreamableHttpClientTransport::from_config(config.auth_header(&key.secret));
     serve_client_with_lifecycle(person, wire, way).await.unwrap()
