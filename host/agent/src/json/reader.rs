@@ -4,7 +4,6 @@
 //! `serde_json` fails at 128 levels below its starting point. A text beyond that is split, one level
 //! at a time, until each part is within the limit.
 
-use super::depth;
 use super::measure::{JsonError, MAX_DEPTH, READER_DEPTH, RESERVED, bounded, nesting};
 use super::numbers::check_numbers;
 use serde::Serialize;
@@ -301,17 +300,24 @@ impl<'t> Visitor<'t> for MembersVisitor {
 /// Refuses a value that would not be read back from a record: one that nests deeper than [`MAX_DEPTH`] levels,
 /// or that has a reserved key.
 pub(crate) fn check_recordable(value: &Value) -> Result<(), JsonError> {
-    if depth(value) > MAX_DEPTH {
-        return Err(JsonError(format!("it nests deeper than {MAX_DEPTH} levels; send less")));
-    }
-    check_keys(value).map_err(JsonError)
+    check_within(value, MAX_DEPTH).map_err(JsonError)
 }
 
-fn check_keys(value: &Value) -> Result<(), String> {
+/// Refuses a value that nests deeper than this many levels, or that has a reserved key.
+fn check_within(value: &Value, levels: usize) -> Result<(), String> {
+    let below =
+        || levels.checked_sub(1).ok_or_else(|| format!("it nests deeper than {MAX_DEPTH} levels; send less"));
     match value {
-        Value::Array(items) => items.iter().try_for_each(check_keys),
+        Value::Array(items) => {
+            let below = below()?;
+            items.iter().try_for_each(|item| check_within(item, below))
+        }
         Value::Object(members) => {
-            members.iter().try_for_each(|(key, value)| check_key(key).and_then(|()| check_keys(value)))
+            let below = below()?;
+            members.iter().try_for_each(|(key, value)| {
+                check_key(key)?;
+                check_within(value, below)
+            })
         }
         _ => Ok(()),
     }
