@@ -11,7 +11,6 @@ use crate::Scope;
 use maud::{Markup, html};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
-use std::borrow::Cow;
 use std::sync::Arc;
 use tollgate::store::RunSummary;
 use tollgate_agent::gate::permissions::asks_to_permit;
@@ -82,8 +81,9 @@ impl<'a> Card<'a> {
             article.card.question id=(self.id) tabindex="-1" aria-labelledby={ (self.id) "-title" } {
                 (self.head(html! { (layout::badge("waiting")) span { "asked " (text::ago(self.at_ms, self.now_ms)) } }))
                 @if is_shown {
-                    (self.host_view())
-                    (self.words())
+                    @let arguments = self.asked.asking_arguments().map(Arguments::to_value);
+                    (self.host_view(arguments.as_deref()))
+                    (self.words(arguments.as_deref()))
                     @if self.is_answerable { (self.forms(entries, errors, viewer)) }
                     @else { p.muted { "You may read this question, but not answer it." } }
                 } @else { (self.too_long()) }
@@ -104,12 +104,8 @@ impl<'a> Card<'a> {
         self.asked.child.as_ref().map_or(self.asked.tool_name.as_str(), |child| child.tool_name.as_str())
     }
 
-    fn arguments(&self) -> Option<Cow<'_, Value>> {
-        self.asked.asking_arguments().map(Arguments::to_value)
-    }
-
     /// Renders the facts that the host itself stamped on the call.
-    fn host_view(&self) -> Markup {
+    fn host_view(&self, arguments: Option<&Value>) -> Markup {
         let asked = self.asked;
         let (owner, thread) = owner_and_id(&self.run.thread_id);
         html! {
@@ -130,17 +126,15 @@ impl<'a> Card<'a> {
                     }
                 }
                 h4 { "Arguments" }
-                @match self.arguments() { Some(arguments) => (value_list(&arguments)), None => p.muted { "none" } }
+                @match arguments { Some(arguments) => (value_list(arguments)), None => p.muted { "none" } }
             }
         }
     }
 
     /// Renders the words of the tool or gate, marked as such.
-    fn words(&self) -> Markup {
+    fn words(&self, arguments: Option<&Value>) -> Markup {
         let ticket = &self.asked.ticket;
-        let arguments = self.arguments();
-        let about =
-            Some(&ticket.parameters).filter(|about| !about.is_null() && Some(*about) != arguments.as_deref());
+        let about = Some(&ticket.parameters).filter(|about| !about.is_null() && Some(*about) != arguments);
         html! {
             figure.words {
                 figcaption { (speaker(self.asked)) " asks" }
