@@ -182,7 +182,8 @@ impl Member {
     /// Records that this process drives a run in this epoch.
     pub(crate) fn record_driving(&self, run_id: &str, epoch: u64) {
         let mut driven = locked(&self.shared.driven);
-        driven.entry(run_id.to_owned()).and_modify(|latest| *latest = epoch.max(*latest)).or_insert(epoch);
+        let latest = driven.entry(run_id.to_owned()).or_default();
+        *latest = epoch.max(*latest);
     }
 
     /// Records that this process no longer drives a run in this epoch, which the database knows already.

@@ -57,11 +57,12 @@ pub(crate) struct AddedSizes {
 
 /// The sizes that a commit adds to its thread or to components.
 pub(crate) struct AddedById {
-    own: Vec<(String, u64)>,
     /// The sizes that it writes, by id: nothing, or its own and those of earlier commits.
     pub(crate) written: Vec<(String, u64)>,
+    /// The sizes of earlier commits that it writes.
     earlier: BTreeMap<String, u64>,
-    writes: bool,
+    /// Its own sizes, if a later commit writes them.
+    deferred: Vec<(String, u64)>,
 }
 
 impl RecordSizes {
@@ -129,13 +130,13 @@ impl RecordSizes {
 
 impl AddedById {
     fn new(own: Vec<(String, u64)>, writes: bool, earlier: BTreeMap<String, u64>) -> Self {
-        let mut all = BTreeMap::new();
-        if writes {
-            all.clone_from(&earlier);
-            add_all(&mut all, own.iter().map(|(id, bytes)| (id, bytes)));
+        if !writes {
+            return Self { written: Vec::new(), earlier, deferred: own };
         }
+        let mut all = earlier.clone();
+        add_all(&mut all, own.iter().map(|(id, bytes)| (id, bytes)));
         // Concurrent commits lock the rows in one order.
-        Self { own, written: all.into_iter().collect(), earlier, writes }
+        Self { written: all.into_iter().collect(), earlier, deferred: Vec::new() }
     }
 
     /// Returns the sum of the sizes that are written.
@@ -169,9 +170,7 @@ impl SizesById {
                 size.bytes += bytes;
             }
         }
-        if !added.writes {
-            add_all(&mut self.unwritten, added.own.iter().map(|(id, bytes)| (id, bytes)));
-        }
+        add_all(&mut self.unwritten, added.deferred.iter().map(|(id, bytes)| (id, bytes)));
     }
 }
 
