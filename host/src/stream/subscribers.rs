@@ -17,8 +17,8 @@ use tollgate_agent::run::{CallEnd, Event, Run, StoredEvent};
 
 /// The maximum number of events queued for one subscriber; further ones are dropped and counted.
 const MAX_QUEUED: usize = 1_024;
-/// The memory of these events, in bytes, from which on further ones are dropped. The last one may exceed it,
-/// so that a large event reaches a subscriber that still handles a small one.
+/// The memory of these events, in bytes, at which further ones are dropped. The last one may exceed it, so that a
+/// large event reaches a subscriber that still handles a small one.
 const MAX_QUEUED_BYTES: u64 = 32 << 20;
 
 /// An event of a run, as sent to subscribers.
@@ -60,9 +60,16 @@ pub(crate) struct Bus {
 struct Subscription {
     wanted: Pattern,
     queue: SyncSender<QueuedEvent>,
-    dropped: Arc<AtomicU64>,
+    counts: Arc<QueueCounts>,
+}
+
+/// The counts of one subscriber's queue.
+#[derive(Default)]
+struct QueueCounts {
+    /// The dropped events that the subscriber was not told of.
+    dropped: AtomicU64,
     /// The memory of the queued events, in bytes.
-    queued_bytes: Arc<AtomicU64>,
+    bytes: AtomicU64,
 }
 
 /// An event with its memory in bytes.
@@ -76,15 +83,14 @@ impl Bus {
     /// prefix.
     pub(crate) fn subscribe(&mut self, pattern: &str, subscriber: Arc<dyn Subscriber>) {
         let (queue, waiting) = sync_channel(MAX_QUEUED);
-        let (dropped, queued_bytes) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
-        let counted = (Arc::clone(&dropped), Arc::clone(&queued_bytes));
+        let counts = Arc::<QueueCounts>::default();
+        let counted = Arc::clone(&counts);
         let thread = std::thread::Builder::new().name("tollgate-subscriber".to_owned());
         // Without a thread, the queue is never read and every event counts as dropped.
-        if let Err(why) = thread.spawn(move || attend(&waiting, subscriber.as_ref(), &counted.0, &counted.1))
-        {
+        if let Err(why) = thread.spawn(move || attend(&waiting, subscriber.as_ref(), &counted)) {
             tracing::warn!("cannot start the thread of a subscriber to {pattern}: {why}");
         }
-        self.subscriptions.push(Subscription { wanted: Pattern::new(pattern), queue, dropped, queued_bytes });
+        self.subscriptions.push(Subscription { wanted: Pattern::new(pattern), queue, counts });
     }
 
     /// Makes the values of these keys visible, in addition to the others.
@@ -147,22 +153,17 @@ impl Bus {
 impl Subscription {
     fn tell(&self, run_event: RunEvent) {
         let bytes = Measure::of(&run_event.payload).parsed_bytes;
-        let before = self.queued_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let before = self.counts.bytes.fetch_add(bytes, Ordering::Relaxed);
         if before >= MAX_QUEUED_BYTES || self.queue.try_send(QueuedEvent { run_event, bytes }).is_err() {
-            self.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
-            self.dropped.fetch_add(1, Ordering::Relaxed);
+            self.counts.bytes.fetch_sub(bytes, Ordering::Relaxed);
+            self.counts.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
 
-fn attend(
-    waiting: &Receiver<QueuedEvent>,
-    subscriber: &dyn Subscriber,
-    dropped: &AtomicU64,
-    queued_bytes: &AtomicU64,
-) {
+fn attend(waiting: &Receiver<QueuedEvent>, subscriber: &dyn Subscriber, counts: &QueueCounts) {
     while let Ok(QueuedEvent { run_event, bytes }) = waiting.recv() {
-        let count = dropped.swap(0, Ordering::Relaxed);
+        let count = counts.dropped.swap(0, Ordering::Relaxed);
         if count > 0 {
             let run_id = Arc::clone(&run_event.run_id);
             tell(
@@ -171,7 +172,7 @@ fn attend(
             );
         }
         tell(subscriber, &run_event);
-        queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        counts.bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 
@@ -306,12 +307,12 @@ mod tests {
         for _ in 0..100 {
             subscription.tell(event_of(1 << 20));
         }
-        let queued_bytes = subscription.queued_bytes.load(Ordering::Relaxed);
+        let queued_bytes = subscription.counts.bytes.load(Ordering::Relaxed);
         assert!((1 << 20..=MAX_QUEUED_BYTES + (2 << 20)).contains(&queued_bytes), "{queued_bytes}");
         drop(end);
         let is_empty = |_| {
             std::thread::sleep(Duration::from_millis(10));
-            subscription.queued_bytes.load(Ordering::Relaxed) == 0
+            subscription.counts.bytes.load(Ordering::Relaxed) == 0
         };
         assert!((0..1_000).any(is_empty), "events that were taken leave their memory");
     }
