@@ -273,7 +273,7 @@ impl Census {
     }
 }
 
-/// Why a component that uses the component model's asynchronous functions is refused. Continues a
+/// The reason why a component that uses the component model's asynchronous functions is refused. Continues a
 /// sentence that begins with its name. The toolchains build for WASI 0.2 with the settings that
 /// `docs/plain-components.md` lists.
 pub(crate) const ASYNC: &str = "uses asynchronous functions of the component model (WASI 0.3), which this host does not \
@@ -281,15 +281,14 @@ pub(crate) const ASYNC: &str = "uses asynchronous functions of the component mod
      componentize-qjs --sync, with jco componentize --backend-qjs-disable-async, with componentize-py for a world of \
      WASI 0.2, with wit-bindgen for C, Go and others without `async`";
 
-/// Why a component that uses the encoding latin1+utf16 is refused. Continues a sentence that begins with its name.
-/// Nothing interrupts a guest while a text is decoded. wasmtime decodes this encoding with `encoding_rs`, which the
-/// profiles `dev` and `release` do not optimize: 16 MiB take 4 s there, and 0.1 s in `dist`. UTF-16 takes 0.05 s in
-/// each. Toolchains do not use this encoding by default.
-const COMPACT_TEXT: &str = "passes texts as latin1+utf16, which this host does not decode, because its limits do not \
-     cover the time that this takes; build it with utf8, as toolchains do by default, or with utf16";
+/// The reason why a component that encodes texts as latin1+utf16 is refused. Continues a sentence that begins with
+/// its name. wasmtime decodes these texts with `encoding_rs`, which the profiles `dev` and `release` do not optimize:
+/// 16 MiB take 4 s there, and 0.1 s in `dist`. UTF-16 takes 0.05 s in each.
+const COMPACT_TEXT: &str = "encodes texts as latin1+utf16, which this host refuses, because no limit ends a call while \
+     such a text is decoded; build it with utf8, the default of toolchains, or with utf16";
 
-/// Returns why a component with this function is refused: it belongs to the component model's
-/// asynchronous functions or threads, or its texts are encoded as latin1+utf16.
+/// Returns the reason why a component with this function is refused: asynchronous functions or threads of the
+/// component model, or texts that are encoded as latin1+utf16.
 fn why_refused(function: &CanonicalFunction) -> Option<&'static str> {
     match function {
         CanonicalFunction::Lift { options, .. } | CanonicalFunction::Lower { options, .. } => {
