@@ -28,7 +28,7 @@ const SMALL_BYTES: usize = 4 * 1024;
 const SMALL_ANSWER_BYTES: u64 = 64 * 1024;
 /// The number of requests that hold a whole record or thread in memory at a time; others wait.
 const WHOLE_RECORDS: usize = 4;
-/// The number of these requests that one principal may have, so that others do not have to wait for it.
+/// The number of these requests that one principal may have, so that it does not keep others waiting.
 const WHOLE_RECORDS_OF_ONE: usize = WHOLE_RECORDS / 2;
 /// How long a request waits for a connection place of its principal: a client that has read an answer may
 /// send the next request before the server has noticed.
@@ -65,7 +65,7 @@ struct ClientLimits {
     requests: Arc<RequestLimiter>,
     calls: Arc<Semaphore>,
     runs: Arc<Semaphore>,
-    /// The runs that continue after a "no", which a person can say while all other places are taken.
+    /// The runs that continue after a "no", which needs none of the other places.
     declined: Arc<Semaphore>,
     streams: Arc<Semaphore>,
     connections: Arc<Semaphore>,
@@ -192,8 +192,7 @@ impl ClientShare {
         })
     }
 
-    /// Returns the memory that the bodies of the principal may take, for a protocol that weighs its
-    /// messages itself.
+    /// Returns the memory for bodies of the principal, for a protocol that weighs its messages itself.
     pub(crate) fn bodies(&self) -> MemoryShare {
         self.limits.bodies.clone()
     }

@@ -29,7 +29,7 @@ use uuid::Uuid;
 
 /// The maximum length of a thread's id as clients give it, in characters.
 const MAX_THREAD_CHARS: usize = 200;
-/// How long a run that goes on waits for a place.
+/// How long a run that continues waits for a place.
 const CONTINUE_WAIT: Duration = Duration::from_secs(2);
 
 /// A run that a principal may see.
@@ -344,9 +344,9 @@ impl ServerState {
         if may_continue { Ok(()) } else { Err(Problem::not_found(what)) }
     }
 
-    /// Takes a place for a run that goes on, among those of its owner. Waits for a moment until one is free.
-    /// A run that goes on after a "no" takes a place of another kind, so that a person can say no while the
-    /// owner has too many runs. `None` if the run has a place because it is in progress, or has ended.
+    /// Takes one of its owner's places for a run that continues, and waits for a moment until one is free.
+    /// After a "no" it is a place of another kind, so that a person can say no while all others are taken.
+    /// Returns `None` if the run has ended, or has a place because it is in progress.
     ///
     /// # Errors
     /// The owner has too many runs in progress.
@@ -356,8 +356,8 @@ impl ServerState {
         run: &VisibleRun,
         is_declined: bool,
     ) -> Result<Option<OwnedSemaphorePermit>, Problem> {
-        let goes_on = |run: RunSummary| run.is_open() && !run.is_driven;
-        if !self.host.summary(&run.run_id).await?.is_some_and(goes_on) {
+        let needs_place = |run: RunSummary| run.is_open() && !run.is_driven;
+        if !self.host.summary(&run.run_id).await?.is_some_and(needs_place) {
             return Ok(None);
         }
         let share = self.load.share(run.owner().unwrap_or(&principal.name));

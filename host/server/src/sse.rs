@@ -51,7 +51,7 @@ pub(crate) struct StreamSignals {
     ended: CancellationToken,
     /// Cancelled when the server shuts down.
     stop: CancellationToken,
-    /// Notified when a comment is to keep the connection open.
+    /// Notified when a comment is due, which keeps the connection open.
     beat: Arc<Notify>,
     /// The stream's place among those that its principal may have.
     _place: OwnedSemaphorePermit,
@@ -61,7 +61,7 @@ pub(crate) struct StreamSignals {
 pub(crate) enum Signal<T> {
     /// The next event.
     Event(T),
-    /// A comment is to keep the connection open.
+    /// A comment is due, which keeps the connection open.
     KeepAlive,
     /// The stream ends, for this reason.
     End(&'static str),
@@ -201,7 +201,7 @@ pub(crate) fn shown(update: &RunUpdate) -> Box<RawValue> {
     written.unwrap_or_default()
 }
 
-/// Returns whether clients see an update otherwise than it is recorded.
+/// Returns whether clients see an update in another form than the record's.
 fn is_changed(update: &RunUpdate) -> bool {
     match update {
         // The event with the ids of threads is one of these.
@@ -228,7 +228,7 @@ pub(crate) fn hide_instructions(event: &mut Value) {
     }
 }
 
-/// Returns whether an update is for the operator alone, as denied operations and consoles are.
+/// Returns whether only the operator may see an update: a denied operation or a console.
 fn is_for_operator(update: &RunUpdate) -> bool {
     match update {
         RunUpdate::Stored(_) => false,
@@ -248,7 +248,7 @@ fn type_of(written: &RawValue) -> Option<String> {
     serde_json::from_str(written.get()).ok().map(|Typed { r#type }| r#type)
 }
 
-/// Changes an update, and the child's in it, into the form that clients see.
+/// Changes an update, and the update of a child in it, into the form that clients see.
 fn show_to_client(data: &mut Value) {
     if data["type"] == "run_started" {
         let identity = &mut data["spec"]["identity"];
@@ -283,7 +283,7 @@ pub(crate) fn event(update: &RunUpdate, options: StreamOptions) -> Option<Bytes>
     })
 }
 
-/// Returns the event of an update that is stored.
+/// Serializes a stored event, given its update.
 fn stored_event(stored: &StoredEvent, update: &RunUpdate) -> Bytes {
     let data = shown(update);
     let name = type_of(&data).unwrap_or_else(|| "event".to_owned());

@@ -26,7 +26,7 @@ pub struct RunRequest {
     pub detached: bool,
     /// The principal on whose behalf it runs. The record and native gates know it, guests do not.
     pub principal: Option<SmolStr>,
-    /// Whether another agent asks for the run, on behalf of the principal. The record contains that.
+    /// Whether another agent asks for the run, on behalf of the principal. It is part of the record.
     pub asked_by_agent: bool,
     /// The id of the new run; `None` generates one. If a run has this id already, the request
     /// fails, so a request that is sent twice with the same id starts one run.

@@ -19,7 +19,7 @@ impl<T: Default> ThreadLocks<T> {
         lock
     }
 
-    /// Returns whether someone has the lock of a thread now.
+    /// Returns whether the lock of a thread is held now.
     pub(crate) fn is_held(&self, thread_id: &str) -> bool {
         let locks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         locks.get(thread_id).and_then(Weak::upgrade).is_some_and(|lock| lock.try_lock().is_err())

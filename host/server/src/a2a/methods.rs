@@ -201,7 +201,7 @@ impl Tasks<'_> {
             let task = TaskView::of(&run, self.decide_url).task(history, list.has_artifacts);
             match self.room_for_task(&task) {
                 Ok(reserved) => memory.push(reserved),
-                // The next page has it.
+                // It is on the next page.
                 Err(_) if !page.is_empty() => break,
                 Err(full) => return Err(full),
             }

@@ -23,7 +23,7 @@ const FILE: &str = "tollgate.access.db";
 const MAX_CACHED: usize = 10_000;
 /// The maximum number of keys, of sessions and of open sign-in codes.
 const MAX_ROWS: i64 = 10_000;
-/// The maximum number of sessions that were begun with one key.
+/// The maximum number of sessions of one key.
 const MAX_KEY_SESSIONS: i64 = 64;
 /// The maximum length of a browser's description of itself, in bytes.
 const MAX_USER_AGENT_BYTES: usize = 200;
@@ -406,8 +406,8 @@ impl AccessDatabase {
         Ok(())
     }
 
-    /// Ends the sessions of a key that were not used for longest, if it has the maximum. Otherwise one
-    /// key could take the room of everyone's sessions.
+    /// Ends the least recently used sessions of a key that has the maximum number, so that one key cannot
+    /// take the room for all sessions.
     fn make_room_for_session(&self, key_id: &str) -> Result<(), AccessError> {
         self.write(|connection| {
             connection.execute(

@@ -10,7 +10,7 @@ use tollgate_agent::message::ModelReply;
 use tollgate_agent::run::event::FinishedCall;
 use tollgate_agent::run::{Event, StoredEvent, answer};
 
-/// The beginning of the kinds of the host's own activities.
+/// The prefix of the kinds of the host's own activities.
 const HOST_KINDS: &str = "tollgate.";
 
 /// Translates the replies, calls and reports of one agent.
@@ -276,7 +276,7 @@ impl AgentEncoder {
 
     fn report(&mut self, call_id: &str, report: &Report, out: &mut Vec<Value>) {
         match report {
-            // These kinds are the host's.
+            // No tool may imitate the host's.
             Report::Activity { kind, .. } | Report::ActivityDelta { kind, .. }
                 if kind.starts_with(HOST_KINDS) => {}
             Report::Activity { kind, content } => {
@@ -329,7 +329,7 @@ impl AgentEncoder {
         id_in(&self.run_id, call_id)
     }
 
-    /// Returns the id of an activity that a tool reports. No id of the host's own is one.
+    /// Returns the id of an activity that a tool reports. It differs from all ids of the host.
     fn activity_of(&self, call_id: &str, kind: &str) -> String {
         self.place(call_id, &format!("activity/{kind}"))
     }

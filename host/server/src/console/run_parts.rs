@@ -341,8 +341,8 @@ pub(super) fn meter(label: &str, used: u64, limit: Option<u64>, shown: fn(u64) -
 }
 
 /// Returns an event's type, and its content as JSON on one line. Contents of guests are not parsed, because
-/// their values may take many times the memory of the record. The instructions of agents are the operator's:
-/// only those who see everyone's runs see them.
+/// their values may take many times the memory of the record. The instructions of agents, which are the
+/// operator's, are left out unless `sees_instructions` is set.
 pub(super) fn event_parts(event: &StoredEvent, sees_instructions: bool) -> (String, String) {
     let mut text = serde_json::to_string(&event.event).unwrap_or_default();
     if !sees_instructions && has_instructions(&event.event) {
