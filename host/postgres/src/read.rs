@@ -127,14 +127,9 @@ pub(crate) async fn claimed(rows: Vec<Row>) -> Result<FoundClaims, StoreError> {
     let read = move || -> Result<FoundClaims, StoreError> {
         let claimed = rows.iter().map(|row| {
             let (run_id, epoch) = (Arc::<str>::from(row.get::<_, &str>(0)), row.get::<_, i64>(1));
-            let epoch = epoch.cast_unsigned();
             // The driver reads again the rows that cannot be read, and reports why.
-            match found_claim(&run_id, row) {
-                Some((read, found)) => {
-                    (ClaimedRun { run_id, epoch, read: Some(Box::new(read)) }, Some(found))
-                }
-                None => (ClaimedRun { run_id, epoch, read: None }, None),
-            }
+            let (read, found) = found_claim(&run_id, row).unzip();
+            (ClaimedRun { run_id, epoch: epoch.cast_unsigned(), read: read.map(Box::new) }, found)
         });
         Ok(claimed.collect())
     };
