@@ -11,7 +11,7 @@ use super::request_ids::{IdInUse, RequestIds};
 use super::request_limit::{RequestLimiter, RequestPermit};
 use super::sessions::{MAX_SESSIONS, SessionUse, Sessions};
 use super::transport::refusal;
-use super::weight::{TooHeavy, WeighedMessage, weigh};
+use super::weight::{NO_MEMORY, TooHeavy, WeighedMessage, weigh};
 use axum::body::{Body, Bytes};
 use axum::extract::{ConnectInfo, Extension, Request, State};
 use axum::http::request::Parts;
@@ -304,10 +304,7 @@ impl RequestGuard {
                     StatusCode::TOO_MANY_REQUESTS,
                     "too many messages are in memory; retry after some have completed",
                 ),
-                NoSharedMemory::Budget => (
-                    StatusCode::SERVICE_UNAVAILABLE,
-                    "overloaded: the host has no memory to read the message now; try again later",
-                ),
+                NoSharedMemory::Budget => (StatusCode::SERVICE_UNAVAILABLE, NO_MEMORY),
             };
             Box::new((status, words).into_response())
         })

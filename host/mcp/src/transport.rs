@@ -7,7 +7,7 @@
 
 use super::reader::{Lines, MAX_MESSAGE_BYTES, ReadResult};
 use super::request_limit::{MAX_REQUESTS, RequestLimiter};
-use super::weight::{TooHeavy, WeighedMessage, weigh};
+use super::weight::{NO_MEMORY, TooHeavy, WeighedMessage, weigh};
 use super::writer::{Backpressure, MessageWriter, Output};
 use rmcp::RoleServer;
 use rmcp::model::{
@@ -108,8 +108,7 @@ impl<R: Input> StdioTransport<R> {
             }
         };
         let Some(memory) = self.budget.try_reserve(parsed_bytes) else {
-            let words = "overloaded: the host has no memory to read the message now; try again later";
-            let error = ErrorData::new(ErrorCode(-32000), words, None);
+            let error = ErrorData::new(ErrorCode(-32000), NO_MEMORY, None);
             self.out.send(&ServerJsonRpcMessage::error(error, id_alone(line)));
             return None;
         };

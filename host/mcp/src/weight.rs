@@ -14,6 +14,9 @@ const SMALL_BYTES: usize = 4 * 1024;
 const LARGE_ARGUMENTS_BYTES: usize = 64 * 1024;
 /// The message parser keeps a copy of its input while it tries the possible kinds of message.
 const COPIES: u64 = 3;
+/// The answer to a message for which there is no memory.
+pub(super) const NO_MEMORY: &str =
+    "overloaded: the host has no memory to read the message now; try again later";
 
 /// A message that may be parsed.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 
 use tollgate_agent::json::is_reserved_key;
 
-/// The number of bytes of a string that tell whether it is such a key, each character escaped.
+/// The maximum length of the beginning of such a key in bytes, if each of its characters is escaped.
 const KEY_BYTES: usize = 96;
 
 /// Finds such keys in a message as it arrives. After the first one, each byte of a string counts as a
