@@ -70,6 +70,23 @@ async fn a_component_that_takes_too_much_processor_time_is_remembered() {
     assert!(raised.contains("cannot be started"), "{raised}");
 }
 
+/// The cache keeps only refusals that follow from the component's bytes, and failures under the same limits.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_component_that_a_limit_refused_is_loaded_once_the_limit_is_raised() {
+    for (limit, limited) in [
+        ("compiled_bytes", SandboxConfig { cache_bytes: 4_000, ..config() }),
+        ("loaded_code_bytes", SandboxConfig { loaded_code_bytes: 1, ..config() }),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let cache_dir = Some(folder.path().join("cache"));
+        let limited = Sandbox::new(SandboxConfig { cache_dir: cache_dir.clone(), ..limited }).unwrap();
+        let refused = said(&limited, "echo", good::ECHO.bytes()).await;
+        assert!(refused.contains(limit), "{refused}");
+        let raised = Sandbox::new(SandboxConfig { cache_dir, ..config() }).unwrap();
+        assert_eq!(said(&raised, "echo", good::ECHO.bytes()).await, "");
+    }
+}
+
 /// The process that compiles announces the size of the code, and none of it is read.
 #[tokio::test(flavor = "multi_thread")]
 async fn z4_compiled_code_beyond_the_limit_displaces_nothing() {
