@@ -1,7 +1,9 @@
 //! The pooled connections, and the rules by which statements are sent again.
 
 use crate::commit::{CommitFailure, Sender, commit, folded_changes, rests};
-use crate::connect::{Busy, EXCHANGE, exchange_of, explain_pool, int8, no_answer, params, query, run};
+use crate::connect::{
+    Busy, EXCHANGE, Params, exchange_of, explain_pool, int8, no_answer, params, query, run,
+};
 use crate::conversations::Conversations;
 use crate::error::{Failure, explain, failure};
 use crate::hints::CommitHint;
@@ -10,7 +12,7 @@ use crate::read::FoundClaims;
 use crate::record_sizes::{RecordGrowth, RecordSizes};
 use crate::{read, write};
 use deadpool_postgres::Pool;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
@@ -328,10 +330,10 @@ impl Database {
     }
 
     /// Writes the sizes of threads and components that no commit has written. They are sent once, because they would
-    /// be added again each time.
+    /// be added again each time. If those of threads cannot be written, those of components are sent all the same.
     ///
     /// # Errors
-    /// It is unknown whether they were written.
+    /// It is unknown whether all of them were written.
     pub(crate) async fn write_sizes(&self) -> Result<(), StoreError> {
         let (threads, components) = self.sizes.take_unwritten();
         // The rows are locked in one order.
@@ -342,23 +344,31 @@ impl Database {
             SELECT x.id, $3, x.bytes FROM unnest($1, $2) WITH ORDINALITY AS x(id, bytes, n) ORDER BY x.n
             ON CONFLICT (component_id, shard) DO UPDATE
                 SET record_bytes = component_sizes.record_bytes + excluded.record_bytes";
-        for (sql, sizes, shard) in
-            [(of_threads, threads, Vec::new()), (of_components, components, params![(shard(), INT2)])]
-        {
-            if sizes.is_empty() {
-                continue;
-            }
-            let (ids, bytes): (Vec<String>, Vec<i64>) =
-                sizes.into_iter().map(|(id, bytes)| (id, int8(bytes))).unzip();
-            let mut row = params![(ids, TEXT_ARRAY), (bytes, INT8_ARRAY)];
-            row.extend(shard);
-            let client = self.client().await?;
-            let written = tokio::time::timeout(EXCHANGE, run(&client, sql, row)).await;
-            written
-                .map_err(|_| no_answer(&self.address))?
-                .map_err(|why| explain("write to", &self.address, &why))?;
-            client.finish();
+        let threads = self.add_sizes(of_threads, threads, Vec::new()).await;
+        let components = self.add_sizes(of_components, components, params![(shard(), INT2)]).await;
+        threads.and(components)
+    }
+
+    /// Adds these sizes with a statement whose first parameters are their ids and bytes.
+    async fn add_sizes(
+        &self,
+        sql: &str,
+        sizes: BTreeMap<String, u64>,
+        more: Params,
+    ) -> Result<(), StoreError> {
+        if sizes.is_empty() {
+            return Ok(());
         }
+        let (ids, bytes): (Vec<String>, Vec<i64>) =
+            sizes.into_iter().map(|(id, bytes)| (id, int8(bytes))).unzip();
+        let mut row = params![(ids, TEXT_ARRAY), (bytes, INT8_ARRAY)];
+        row.extend(more);
+        let client = self.client().await?;
+        let written = tokio::time::timeout(EXCHANGE, run(&client, sql, row)).await;
+        written
+            .map_err(|_| no_answer(&self.address))?
+            .map_err(|why| explain("write to", &self.address, &why))?;
+        client.finish();
         Ok(())
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::cluster::cluster;
 use crate::working::{options, run_of, story::AGENT, until_status};
-use crate::{commit, prompt, started, until};
+use crate::{commit, prompt, started, step, until};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -50,6 +50,11 @@ async fn the_sizes_of_components_that_are_not_written_yet_are_written_when_a_hos
         behind.query_one(sql, &[]).await.unwrap().get(0)
     };
     assert_eq!(written().await, 0, "the run goes on");
+    // The size of its thread, which is not written yet either, is refused.
+    store.commit(commit("r", 1, 1, vec![step(1)])).await.unwrap();
+    let refuse = "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'not now'; END $$;
+        CREATE TRIGGER refuse BEFORE UPDATE ON threads FOR EACH ROW EXECUTE FUNCTION refuse()";
+    behind.batch_execute(refuse).await.unwrap();
     store.close().await.unwrap();
     assert!(written().await > 0);
 }
