@@ -5,7 +5,7 @@ use crate::blocking::loading;
 use crate::component::Component;
 use crate::error::Refusal;
 use crate::gate::GateComponent;
-use crate::load::{self, Artifact, Identity, LoadedCode, Origin};
+use crate::load::{self, Artifact, FileShare, Identity, LoadedCode, Origin};
 use crate::plain::Docs;
 use bytes::Bytes;
 use std::path::Path;
@@ -34,9 +34,17 @@ impl Sandbox {
     /// # Errors
     /// Fails if the file is not a gate component, or breaks a rule of loading.
     pub async fn load_gate(&self, path: impl AsRef<Path>) -> Result<GateComponent, Refusal> {
-        let name = path.as_ref().display().to_string();
-        let bytes = self.read(path).await?;
-        self.load_gate_bytes(&name, bytes).await
+        let path = path.as_ref().to_owned();
+        let name = path.display().to_string();
+        let (inner, of_thread) = (Arc::clone(&self.inner), name.clone());
+        let (bytes, room) = loading(move || {
+            let opened = load::OpenedFile::at(&path)?;
+            opened.check_header()?;
+            inner.read(&of_thread, opened)
+        })
+        .await?;
+        let linkable = self.linkable(&name, bytes.into(), Some(room)).await?;
+        self.describe_gate(&name, linkable).await
     }
 
     /// Loads a gate like [`load_gate`](Self::load_gate), from bytes that were read already.
@@ -45,7 +53,7 @@ impl Sandbox {
     /// # Errors
     /// The same as [`load_gate`](Self::load_gate).
     pub async fn load_gate_bytes(&self, name: &str, bytes: Vec<u8>) -> Result<GateComponent, Refusal> {
-        let linkable = self.linkable(name, bytes.into()).await?;
+        let linkable = self.linkable(name, bytes.into(), None).await?;
         self.describe_gate(name, linkable).await
     }
 
@@ -55,7 +63,7 @@ impl Sandbox {
     /// # Errors
     /// The same as those.
     pub async fn load_either(&self, name: &str, bytes: Bytes) -> Result<Guest, Refusal> {
-        let linkable = self.linkable(name, bytes).await?;
+        let linkable = self.linkable(name, bytes, None).await?;
         if load::exports_a_gate(&self.inner.engine, &linkable.code.component) {
             return Ok(Guest::Gate(self.describe_gate(name, linkable).await?));
         }
@@ -89,29 +97,65 @@ impl Sandbox {
         described
     }
 
-    /// Checks and compiles the component, or uses the cached code of the same bytes.
-    async fn linkable(&self, name: &str, bytes: Bytes) -> Result<LinkableComponent, Refusal> {
+    /// Checks and compiles the component, or uses the cached code of the same bytes. Their memory is
+    /// reserved here unless that was done before they were read.
+    async fn linkable(
+        &self,
+        name: &str,
+        bytes: Bytes,
+        room: Option<FileShare>,
+    ) -> Result<LinkableComponent, Refusal> {
         let (inner, of_thread) = (Arc::clone(&self.inner), name.to_owned());
         let (identity, found, checked, docs) = loading(move || {
             let identity = Identity::of(&bytes);
             if let Some(found) = inner.kept_code(&of_thread, &identity.fingerprint)? {
                 return Ok((identity, Some(found), None, Docs::of(&bytes)));
             }
+            let room = inner.room_for_file(&of_thread, bytes.len() as u64, room)?;
             let checked = load::check(&of_thread, bytes)?;
             let docs = Docs::of(&checked.bytes);
-            Ok((identity, None, Some(Arc::new(checked)), docs))
+            Ok((identity, None, Some((Arc::new(checked), room)), docs))
         })
         .await?;
         if let Some((code, artifact)) = found {
             return Ok(LinkableComponent { identity, code, artifact, docs });
         }
-        let Some(checked) = checked else {
+        let Some((checked, room)) = checked else {
             return Err(Refusal::new(format!("{name} was neither compiled nor checked")));
         };
         let artifact = self.inner.compile(name, &identity.fingerprint, &checked).await?;
+        drop((checked, room));
         let (inner, name) = (Arc::clone(&self.inner), name.to_owned());
         let (code, artifact) =
             loading(move || inner.load(&name, &artifact).map(|code| (code, artifact))).await?;
         Ok(LinkableComponent { identity, code, artifact, docs })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::config::SandboxConfig;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn z4_what_is_compiled_is_part_of_the_memory_budget_however_it_is_loaded() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("large.wasm");
+        let bytes = [b"\0asm\x0d\0\x01\0".as_slice(), &vec![0; 1 << 20]].concat();
+        std::fs::write(&file, &bytes).unwrap();
+        let config = SandboxConfig { memory_budget_bytes: 1 << 20, ..SandboxConfig::default() };
+        let sandbox = Sandbox::new(config).unwrap();
+        let refusals = [
+            sandbox.load(&file).await.err(),
+            sandbox.load_gate(&file).await.err(),
+            sandbox.load_bytes("large", bytes.clone()).await.err(),
+            sandbox.load_gate_bytes("large", bytes.clone()).await.err(),
+            sandbox.load_either("large", bytes.into()).await.err(),
+        ];
+        for refused in refusals {
+            let why = refused.unwrap().to_string();
+            assert!(why.contains("its file takes") && why.contains("memory_budget_bytes"), "{why}");
+        }
     }
 }

@@ -201,8 +201,8 @@ enum PartialLoad {
     Known(Component),
     /// Its code is cached.
     Compiled(Arc<LinkedComponent>, Docs, Artifact),
-    /// Only its bytes are available, with their memory if they come from a file.
-    New(Origin, Arc<ValidatedBytes>, Option<FileShare>),
+    /// Only its bytes are available, with their memory.
+    New(Origin, Arc<ValidatedBytes>, FileShare),
 }
 
 impl Shared {
@@ -226,9 +226,7 @@ impl Shared {
                 return Err(Refusal::new(format!("{name} {why}")));
             }
         }
-        let reserved = self.code_memory.reserve_for_file(opened.bytes());
-        let room = Handle::current().block_on(reserved).map_err(|why| why.refusal(&name))?;
-        let bytes = opened.read()?;
+        let (bytes, room) = self.read(&name, opened)?;
         self.begin(name, Some(path), bytes, Some(room))
     }
 
@@ -245,6 +243,7 @@ impl Shared {
             return Err(Refusal::new(format!("{} {why}", origin.name)));
         }
         let Some((compiled, artifact)) = self.kept_code(&origin.name, fingerprint)? else {
+            let room = self.room_for_file(&origin.name, bytes.len() as u64, room)?;
             let checked = load::check(&origin.name, bytes);
             let checked = checked.map_err(|refusal| self.refuse(&origin, refusal))?;
             return Ok(PartialLoad::New(origin, Arc::new(checked), room));

@@ -3,7 +3,7 @@
 use super::Shared;
 use crate::blocking::loading;
 use crate::error::Refusal;
-use crate::load::{self, Artifact, Fingerprint, LoadedCode, Origin, ValidatedBytes};
+use crate::load::{self, Artifact, FileShare, Fingerprint, LoadedCode, OpenedFile, Origin, ValidatedBytes};
 use std::sync::{Arc, PoisonError};
 use tokio::runtime::Handle;
 use tollgate_agent::text::clean;
@@ -50,10 +50,8 @@ impl Shared {
             let Origin { name, identity, file } = of_thread;
             let lost =
                 || Refusal::new(format!("the compiled code of {name} is lost, and its file has changed"));
-            let opened = load::OpenedFile::at(file.as_deref().ok_or_else(lost)?)?;
-            let reserved = inner.code_memory.reserve_for_file(opened.bytes());
-            let room = Handle::current().block_on(reserved).map_err(|why| why.refusal(&name))?;
-            let bytes = opened.read()?;
+            let opened = OpenedFile::at(file.as_deref().ok_or_else(lost)?)?;
+            let (bytes, room) = inner.read(&name, opened)?;
             if Fingerprint::of(&bytes) != identity.fingerprint {
                 return Err(lost());
             }
@@ -68,6 +66,27 @@ impl Shared {
             inner.load(&origin.name, &artifact)
         })
         .await
+    }
+
+    /// Reads a component's file. Its memory is reserved before, and held until it is compiled.
+    pub(crate) fn read(&self, name: &str, file: OpenedFile<'_>) -> Result<(Vec<u8>, FileShare), Refusal> {
+        let room = self.room_for_file(name, file.bytes(), None)?;
+        Ok((file.read()?, room))
+    }
+
+    /// Returns the memory of a component that is about to be checked and compiled. It is reserved here
+    /// unless that was done before its file was read.
+    pub(crate) fn room_for_file(
+        &self,
+        name: &str,
+        bytes: u64,
+        reserved: Option<FileShare>,
+    ) -> Result<FileShare, Refusal> {
+        if let Some(room) = reserved {
+            return Ok(room);
+        }
+        let room = self.code_memory.reserve_for_file(bytes);
+        Handle::current().block_on(room).map_err(|why| why.refusal(name))
     }
 
     /// Returns the cached code of these bytes. Its memory is reserved before it is read.
