@@ -4,14 +4,14 @@
 //! directory a second path. A hard link gives a file a second name.
 
 use super::protected_path::from_here;
-use std::collections::VecDeque;
-use std::fs::Metadata;
+use std::collections::{HashSet, VecDeque};
+use std::fs::{Metadata, ReadDir};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 
 /// The maximum number of links that are followed in one path, as in the kernel.
 const MAX_LINKS: usize = 40;
-/// The maximum number of directory entries that are searched for another name of a file.
+/// The maximum number of entries of a directory that are searched for other names of files.
 const MAX_SEARCHED: usize = 100_000;
 
 /// The current mounts.
@@ -107,30 +107,53 @@ fn id(found: &Metadata) -> (u64, u64) {
     (found.dev(), found.ino())
 }
 
-/// Returns whether the directory contains another hard link to the file. Assumes so if the
-/// directory has more entries than are searched.
-fn has_another_name(file: &Path, directory: &Path) -> bool {
-    let found = std::fs::metadata(file).ok().filter(|found| found.is_file() && found.nlink() > 1);
-    let Some(file) = found else { return false };
-    let mut searched = 0;
-    let mut directories = vec![directory.to_owned()];
-    while let Some(directory) = directories.pop() {
-        let Ok(entries) = std::fs::read_dir(directory) else { continue };
-        for entry in entries.flatten() {
-            searched += 1;
-            if searched > MAX_SEARCHED {
-                return true;
-            }
-            let Ok(found) = entry.metadata() else { continue };
-            if id(&found) == id(&file) {
-                return true;
-            }
-            if found.is_dir() && found.dev() == file.dev() {
-                directories.push(entry.path());
-            }
+/// Returns whether the granted directory contains another hard link to a file of the host, or to a
+/// file in a directory of the host. Assumes so for a single file if the granted directory has more
+/// entries than are searched.
+fn has_another_name(own: &Path, granted: &Path) -> bool {
+    let Ok(found) = std::fs::metadata(own) else { return false };
+    let directory = if found.is_dir() { own } else { own.parent().unwrap_or(own) };
+    let Some((device, _)) = identity(directory) else { return false };
+    let linked: HashSet<_> = match found.is_dir() {
+        // A hard link is on the device of its file.
+        true if identity(granted).is_none_or(|(other, _)| other != device) => return false,
+        true => {
+            entries_below(own, device).take(MAX_SEARCHED).filter(is_linked).map(|file| id(&file)).collect()
         }
+        false => Some(&found).filter(|file| is_linked(file)).map(id).into_iter().collect(),
+    };
+    if linked.is_empty() {
+        return false;
     }
-    false
+    let mut entries = entries_below(granted, device);
+    entries.by_ref().take(MAX_SEARCHED).any(|found| linked.contains(&id(&found)))
+        || (found.is_file() && entries.next().is_some())
+}
+
+fn is_linked(found: &Metadata) -> bool {
+    found.is_file() && found.nlink() > 1
+}
+
+/// Returns the entries below a directory, its own first. Directories on other devices are not
+/// entered.
+fn entries_below(directory: &Path, device: u64) -> impl Iterator<Item = Metadata> {
+    let mut directories = VecDeque::from([directory.to_owned()]);
+    let mut current: Option<ReadDir> = None;
+    std::iter::from_fn(move || {
+        loop {
+            let Some(entry) = current.as_mut().and_then(Iterator::next) else {
+                current = std::fs::read_dir(directories.pop_front()?).ok();
+                continue;
+            };
+            let Ok((path, found)) = entry.and_then(|entry| Ok((entry.path(), entry.metadata()?))) else {
+                continue;
+            };
+            if found.is_dir() && found.dev() == device {
+                directories.push_back(path);
+            }
+            return Some(found);
+        }
+    })
 }
 
 /// Returns the path with its links resolved, and those links.
@@ -255,6 +278,21 @@ mod tests {
         let held = || places.of(&root.join("tollgate.toml")).is_held_by(&places.of(&root.join("granted")));
         assert!(!held());
         std::fs::hard_link(root.join("tollgate.toml"), root.join("granted/deep/other")).unwrap();
+        assert!(held());
+    }
+
+    #[test]
+    fn z19_a_second_name_of_a_file_in_a_directory_of_the_host_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        std::fs::create_dir_all(root.join("granted/deep")).unwrap();
+        std::fs::create_dir_all(root.join("data/within")).unwrap();
+        std::fs::write(root.join("data/within/it.wasm"), "").unwrap();
+        let places = Places::now();
+        let held = || places.of(&root.join("data")).is_held_by(&places.of(&root.join("granted")));
+        std::fs::hard_link(root.join("data/within/it.wasm"), root.join("data/again")).unwrap();
+        assert!(!held(), "both names are in the directory of the host");
+        std::fs::hard_link(root.join("data/again"), root.join("granted/deep/other")).unwrap();
         assert!(held());
     }
 }
