@@ -2,7 +2,7 @@
 //! variables, once, when the component is loaded.
 
 use super::{RequestedGrants, check_files};
-use crate::config::{ComponentGrants, Config, GrantKind, SecretConfig, SecretSource, holds};
+use crate::config::{ComponentGrants, Config, GrantKind, SecretSource, holds};
 use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::Path;
@@ -90,13 +90,17 @@ fn environment(
     Ok(environment)
 }
 
-/// Returns the name of the secret whose file has this value.
+/// Describes the secret or password whose file has this value.
 fn in_secret_file(value: &str, config: &Config) -> Option<String> {
-    let is_in = |secret: &SecretConfig| match &secret.source {
+    let is_in = |source: &SecretSource| match source {
         SecretSource::File(file) => read_bounded(file).is_ok_and(|secret| holds(value, &secret)),
         SecretSource::Environment(_) => false,
     };
-    let (name, _) = config.secrets.iter().find(|(_, secret)| is_in(secret))?;
+    let of_store = config.store.database.as_ref().and_then(|database| database.password.as_ref());
+    if of_store.is_some_and(is_in) {
+        return Some("the password of [store]".to_owned());
+    }
+    let (name, _) = config.secrets.iter().find(|(_, secret)| is_in(&secret.source))?;
     Some(format!("the secret of [secrets.{name}]"))
 }
 
@@ -189,5 +193,17 @@ mod tests {
         assert_eq!(given("LANG").unwrap()["LANG"], "C.UTF-8-long");
         assert_eq!(given("SHORT").unwrap()["SHORT"], "a");
         assert!(given("ABSENT").unwrap().is_empty());
+    }
+
+    #[test]
+    fn z19_a_password_that_the_store_reads_from_a_file_is_in_no_variable_of_a_tool() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("password"), "password-of-the-store\n").unwrap();
+        let text = "[store]\nurl = \"postgres://u@db/x\"\npassword_file = \"password\"\n";
+        let config = Config::parse(&folder.path().join("tollgate.toml"), text).unwrap();
+        let given = ComponentGrants::from_iter([Grant::named(GrantKind::Environment, "PGPASSWORD")]);
+        let lookup = |name: &str| (name == "PGPASSWORD").then(|| "password-of-the-store".to_owned());
+        let why = environment(&given, "it", &config, lookup).unwrap_err();
+        assert!(why.contains("the variable PGPASSWORD, which holds the password of [store]"), "{why}");
     }
 }

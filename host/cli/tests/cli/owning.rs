@@ -117,6 +117,10 @@ fn z19_what_is_the_hosts_own_is_refused_when_it_is_granted_and_when_it_is_loaded
         .ends_with(2)
         .says("a secret, which no tool may see");
     place.write("tollgate.toml", base);
+    let mut grant = place.tollgate(&["grant", "echo", "--read", "password=/d"]);
+    Said::of(&grant.env("PGPASSFILE", "password/of-store").assert())
+        .ends_with(2)
+        .says("the passwords of databases, which no tool may see");
     place.type_in(&["grant", "echo", "--read", "scripts=/s", "--write", "docs=/d"]).ends_with(0);
     assert_eq!(refusal(&place), "");
 }

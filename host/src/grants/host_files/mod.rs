@@ -139,6 +139,8 @@ fn files(config: &Config) -> Vec<ProtectedPath> {
         (Some(crate::registry::files(config).lock), "the lock file"),
         (Some(crate::registry::files(config).bundles), "the kept signatures"),
         (crate::registry::docker_config(), "the credentials of registries"),
+        // `--store` can name a database that is not in the configuration.
+        (std::env::var_os("PGPASSFILE").map(PathBuf::from), "the passwords of databases"),
         // `/proc` exposes the variables and the memory of every process.
         (Some(PathBuf::from("/proc")), "the processes of this machine, including the host"),
     ];
