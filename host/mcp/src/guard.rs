@@ -382,9 +382,10 @@ fn declared_bytes(parts: &Parts) -> Option<usize> {
     length.and_then(|length| length.parse().ok())
 }
 
+/// Returns whether the service of the protocol reads the body as a message. Media types have no case.
 fn is_json(headers: &HeaderMap) -> bool {
-    let given = headers.get(header::CONTENT_TYPE);
-    given.is_some_and(|given| given.as_bytes().starts_with(b"application/json"))
+    let given = headers.get(header::CONTENT_TYPE).and_then(|given| given.to_str().ok()).unwrap_or_default();
+    given.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json")
 }
 
 /// Returns the answer to a body that is not a message: a JSON-RPC error if the client waits for

@@ -416,6 +416,12 @@ async fn a_question_of_a_session_is_answered_only_with_a_key_that_may_decide() {
     let post = |key: &Key, body: String| {
         to_mcp(&server, Method::POST, Some(&session)).bearer_auth(&key.secret).body(body).send()
     };
+    let post_as = |kind: &'static str, body: String| {
+        let request = server.request(Method::POST, "/mcp").bearer_auth(&may_not.secret);
+        let request =
+            request.header("accept", "application/json, text/event-stream").header("content-type", kind);
+        request.header("mcp-session-id", session.clone()).body(body).send()
+    };
     let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string();
     assert_eq!(post(&may, ready).await.unwrap().status(), StatusCode::ACCEPTED);
     let mut answers = post(&may, call_of("ask")).await.unwrap();
@@ -441,6 +447,11 @@ async fn a_question_of_a_session_is_answered_only_with_a_key_that_may_decide() {
         assert_eq!((&problem["code"], &problem["scope"]), (&json!("missing_scope"), &json!("decide")));
         let detail = problem["detail"].as_str().unwrap();
         assert!(detail.contains(&format!("{}/console/waiting", server.url)), "{detail}");
+    }
+    // Media types have no case and may have parameters.
+    for kind in ["Application/JSON", "APPLICATION/JSON ; charset=utf-8"] {
+        let refused = post_as(kind, answer("accept")).await.unwrap();
+        assert_eq!(refused.status(), StatusCode::FORBIDDEN, "{kind}");
     }
     let (_, runs) = server.get(&may, "/api/v1/runs").await;
     assert_eq!(runs["items"][0]["status"], "waiting", "{runs}");

@@ -187,4 +187,12 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
         file: "host/cli/tests/mcp/asking.rs",
         test: "z22_a_question_that_does_not_fit_into_a_form_is_not_asked_by_one",
     },
+    Attempt {
+        party: "MCP client",
+        does: "Answers a question of a session with a key that may not decide, in a message whose media type has another case.",
+        outcome: "403",
+        limit: "scope `decide`",
+        file: "host/server/tests/native/mcp.rs",
+        test: "a_question_of_a_session_is_answered_only_with_a_key_that_may_decide",
+    },
 ];
