@@ -31,6 +31,8 @@ use std::collections::HashMap;
 
 /// The header that names the version of the protocol.
 const VERSION: &str = "a2a-version";
+/// The maximum length of the id of a JSON-RPC request, in bytes. Each event of its stream repeats it.
+const MAX_RPC_ID_BYTES: usize = 1_024;
 
 /// Returns the routes below `/a2a`.
 pub fn router() -> axum::Router<Shared> {
@@ -223,10 +225,11 @@ async fn rpc(
         Ok(request) => request,
         Err(error) => return rpc_answer(&error.rpc(&Value::Null)),
     };
-    let id = request["id"].clone();
+    let id = rpc_id(&request);
     let url = decide_url(&headers);
     let called = match tasks(&state, &principal, &agent, &headers, &url) {
-        Ok(tasks) => call(&tasks, &request).await,
+        Ok(tasks) if !id.is_null() && request["jsonrpc"] == "2.0" => call(&tasks, &request).await,
+        Ok(_) => Err(not_a_call()),
         Err(error) => Err(error),
     };
     match called {
@@ -246,6 +249,23 @@ fn rpc_answer(value: &Value) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], value.to_string()).into_response()
 }
 
+/// Returns the id of a JSON-RPC request; null if it has none that its answers can repeat.
+fn rpc_id(request: &Value) -> Value {
+    match &request["id"] {
+        Value::String(id) if id.len() <= MAX_RPC_ID_BYTES => json!(id),
+        id @ Value::Number(_) => id.clone(),
+        _ => Value::Null,
+    }
+}
+
+fn not_a_call() -> A2aError {
+    let why = format!(
+        "the request is not a JSON-RPC 2.0 call with an id, which is a number or a text of at most {MAX_RPC_ID_BYTES} \
+         bytes"
+    );
+    A2aError::new(ErrorKind::InvalidRequest, why)
+}
+
 /// The outcome of a JSON-RPC call.
 enum RpcOutcome {
     /// The result, and whether an earlier request with the same key started the task.
@@ -254,11 +274,7 @@ enum RpcOutcome {
 }
 
 async fn call(tasks: &Tasks<'_>, request: &Value) -> Result<RpcOutcome, A2aError> {
-    let is_call = request["jsonrpc"] == "2.0" && request["id"] != Value::Null;
-    let Some(method) = request["method"].as_str().filter(|_| is_call) else {
-        let why = "the request is not a JSON-RPC 2.0 call with an id";
-        return Err(A2aError::new(ErrorKind::InvalidRequest, why));
-    };
+    let method = request["method"].as_str().ok_or_else(not_a_call)?;
     let params = &request["params"];
     let result = match method {
         "SendMessage" => {

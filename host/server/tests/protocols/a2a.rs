@@ -233,6 +233,25 @@ async fn errors_have_the_protocols_format() {
     assert_eq!(status, StatusCode::NOT_FOUND);
 }
 
+/// Each event of a stream repeats the id of its request, and the events of a run can be many.
+#[tokio::test]
+async fn z3_a_large_id_of_a_request_is_not_repeated_by_each_event() {
+    let agent = Agent::start().await;
+    let send = |id: Value| {
+        let params = message("hello");
+        let body = json!({"jsonrpc": "2.0", "id": id, "method": "SendStreamingMessage", "params": params});
+        let agent = agent.clone();
+        async move { agent.call(Method::POST, "", Some(&body)).await }
+    };
+    for id in [json!("x".repeat(1_025)), json!(vec![0; 1_000]), json!({"a": 1}), Value::Null, json!(true)] {
+        let refused: Value = send(id.clone()).await.json().await.unwrap();
+        assert_eq!((&refused["id"], &refused["error"]["code"]), (&Value::Null, &json!(-32600)), "{id}");
+    }
+    let id = json!("x".repeat(1_024));
+    let events = Events::of(send(id.clone()).await).rest().await;
+    assert!(!events.is_empty() && events.iter().all(|event| event["id"] == id));
+}
+
 #[tokio::test]
 async fn a_childs_gate_is_answered_by_a_person_too() {
     let agent = Agent::start().await;

@@ -460,6 +460,14 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
         test: "an_agent_does_not_approve_itself_and_a_person_elsewhere_does",
     },
     Attempt {
+        party: "A2A client",
+        does: "Sends a JSON-RPC request with an id of 4 MB, which each event of its stream repeats.",
+        outcome: "-32600, and no task begins.",
+        limit: "1 KiB",
+        file: "host/server/tests/protocols/a2a.rs",
+        test: "z3_a_large_id_of_a_request_is_not_repeated_by_each_event",
+    },
+    Attempt {
         party: "web page",
         does: "Comes as markup or script in the text of a tool, a model or a person, which the console shows.",
         outcome: "It is shown as text, and runs nothing.",
