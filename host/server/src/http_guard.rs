@@ -18,6 +18,8 @@ use tower_http::cors::{AllowHeaders, CorsLayer};
 
 /// The names of the loopback.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
+/// The maximum number of digits of a port.
+const MAX_PORT_DIGITS: usize = 5;
 /// How long a browser may remember the answer to a preflight request.
 const PREFLIGHT_AGE: Duration = Duration::from_secs(600);
 /// The headers of answers that pages of allowed origins may read.
@@ -173,17 +175,21 @@ fn comes_through(proxy: IpAddr, peer: IpAddr) -> bool {
 }
 
 fn is_known_host(state: &ServerState, host: &str) -> bool {
-    let name = without_port(host).to_ascii_lowercase();
+    let Some(name) = without_port(host).map(str::to_ascii_lowercase) else { return false };
     let whole = host.to_ascii_lowercase();
     let configured = |known: &String| *known == name || *known == whole;
     let is_address = name.trim_matches(['[', ']']).parse::<IpAddr>().is_ok_and(|ip| ip == state.address.ip());
     LOOPBACK.contains(&name.as_str()) || is_address || state.config.hosts.iter().any(configured)
 }
 
-/// Returns the host without its port. Colons within brackets belong to an IPv6 address.
-fn without_port(host: &str) -> &str {
+/// Returns the host without its port; `None` if something else than a port follows it, which the addresses
+/// in answers would repeat. Colons within brackets belong to an IPv6 address.
+fn without_port(host: &str) -> Option<&str> {
     let end = host.rfind(']').map_or(0, |at| at + 1);
-    host[end..].find(':').map_or(host, |at| &host[..end + at])
+    let Some(colon) = host[end..].find(':').map(|at| end + at) else { return Some(host) };
+    let port = &host[colon + 1..];
+    let is_port = port.len() <= MAX_PORT_DIGITS && port.bytes().all(|digit| digit.is_ascii_digit());
+    is_port.then_some(&host[..colon])
 }
 
 /// Returns whether an origin is that of this server, as the request names it. A proxy may speak
@@ -230,10 +236,24 @@ mod tests {
 
     #[test]
     fn ports_are_left_out() {
-        for (host, name) in
-            [("a:1", "a"), ("a", "a"), ("[::1]:80", "[::1]"), ("[::1]", "[::1]"), ("", ""), (":80", "")]
-        {
-            assert_eq!(without_port(host), name);
+        for (host, name) in [
+            ("a:1", "a"),
+            ("a", "a"),
+            ("a:", "a"),
+            ("[::1]:80", "[::1]"),
+            ("[::1]", "[::1]"),
+            ("", ""),
+            (":80", ""),
+        ] {
+            assert_eq!(without_port(host), Some(name));
+        }
+    }
+
+    #[test]
+    fn what_follows_a_host_is_a_port() {
+        let long = format!("localhost:{}", "1".repeat(300_000));
+        for host in ["localhost:80@evil.example", "localhost:80/path", "[::1]:x", "a:b:1", &long] {
+            assert_eq!(without_port(host), None);
         }
     }
 }

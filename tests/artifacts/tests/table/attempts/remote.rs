@@ -101,6 +101,14 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         party: "HTTP client",
+        does: "Sends a known name as its host, followed by 300 KB or another host in place of a port, which addresses in answers would repeat.",
+        outcome: "421",
+        limit: "rule",
+        file: "host/server/src/http_guard.rs",
+        test: "what_follows_a_host_is_a_port",
+    },
+    Attempt {
+        party: "HTTP client",
         does: "Begins 10,000 sessions with its key, so that others cannot sign in.",
         outcome: "Its session that was not used for longest ends.",
         limit: "64 sessions of a key",
