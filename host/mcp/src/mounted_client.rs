@@ -1,6 +1,7 @@
 //! The client of a request, as the server that mounts the protocol has authenticated it.
 
 use super::memory_share::MemoryShare;
+use futures::future::BoxFuture;
 use std::fmt;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
@@ -16,6 +17,10 @@ pub trait ClientAccess: Send + Sync {
     /// Returns whether the client's person may answer questions of its own calls. Otherwise the
     /// client is never asked, and a person decides elsewhere.
     fn may_decide(&self) -> bool;
+
+    /// Admits another call of the client. Fails with a message for the client if too many of its calls wait
+    /// for a person.
+    fn admit(&self) -> BoxFuture<'_, Result<(), String>>;
 }
 
 /// The client of one request to a [`MountedServer`](crate::MountedServer), as an extension of the

@@ -77,6 +77,7 @@ impl ToolCallSession<'_> {
 
     /// Runs an agent on a request, in a conversation of its own.
     async fn work(&mut self, agent_id: &str, request: String) -> Result<RunEnd, ErrorData> {
+        self.admit().await?;
         let places = self.client.map_or(self.calls, |client| &client.runs);
         let _turn = turn_if_wanted(places, &self.context.ct).await?;
         let mut request = RunRequest::new(agent_id, request);
@@ -89,6 +90,7 @@ impl ToolCallSession<'_> {
     }
 
     async fn begin(&mut self, tool_name: &str, sent: Arc<str>) -> Result<RunEnd, ErrorData> {
+        self.admit().await?;
         let _turn = turn(self.calls, &self.context.ct).await?;
         let mut request = CallRequest::from_json(tool_name, sent).on_thread(&*self.thread_id);
         request.principal = self.client.map(|client| SmolStr::new(&client.principal));
@@ -98,6 +100,12 @@ impl ToolCallSession<'_> {
         }
         let handle = self.host.start_call(request).await.map_err(|e| self.failed(e))?;
         self.follow(handle).await
+    }
+
+    /// Checks that the client of a mounted server may begin another call.
+    async fn admit(&self) -> Result<(), ErrorData> {
+        let Some(client) = self.client else { return Ok(()) };
+        client.access.admit().await.map_err(|why| ErrorData::invalid_request(why, None))
     }
 
     /// Returns the result of a call that waits for no one.

@@ -39,6 +39,7 @@ mod server;
 mod sse;
 mod state;
 mod tool_limits;
+mod waiting_runs;
 mod written_events;
 
 pub use access::{AccessDatabase, Principal};

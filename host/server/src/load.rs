@@ -3,6 +3,7 @@
 //! The memory of parsed bodies and of large answers is reserved from the budget of the host.
 
 use crate::problem::Problem;
+use crate::waiting_runs::WaitingEstimate;
 use axum::body::{Body, Bytes, HttpBody};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
@@ -74,14 +75,26 @@ struct ClientLimits {
     /// The memory of answers that are not written yet.
     answers: MemoryShare,
     whole_records: Arc<Semaphore>,
+    /// The runs that wait for a person. If unused limits are removed, they are counted again.
+    waiting: WaitingEstimate,
 }
 
 impl ClientLimits {
     /// Returns whether a request, or something that goes on after its request, has a place.
     fn is_in_use(self: &Arc<Self>) -> bool {
         // A place keeps its semaphore.
-        let Self { requests: _, calls, runs, declined, streams, connections, bodies, answers, whole_records } =
-            &**self;
+        let Self {
+            requests: _,
+            calls,
+            runs,
+            declined,
+            streams,
+            connections,
+            bodies,
+            answers,
+            whole_records,
+            waiting: _,
+        } = &**self;
         let places = [calls, runs, declined, streams, connections, whole_records];
         Arc::strong_count(self) > 1
             || places.into_iter().any(|places| Arc::strong_count(places) > 1)
@@ -145,6 +158,7 @@ impl Load {
             bodies: share(),
             answers: share(),
             whole_records: Arc::new(Semaphore::new(WHOLE_RECORDS_OF_ONE)),
+            waiting: WaitingEstimate::default(),
         })
     }
 
@@ -258,6 +272,11 @@ impl ClientShare {
     /// Returns the principal's places for event streams.
     pub(crate) fn streams(&self) -> Arc<Semaphore> {
         Arc::clone(&self.limits.streams)
+    }
+
+    /// Returns the estimate of the principal's runs that wait for a person.
+    pub(crate) fn waiting(&self) -> &WaitingEstimate {
+        &self.limits.waiting
     }
 
     /// Takes one of the principal's places for agent runs.

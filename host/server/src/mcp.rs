@@ -13,8 +13,10 @@ use axum::extract::{Extension, Request, State};
 use axum::http::{Method, StatusCode, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
+use futures::future::{BoxFuture, FutureExt as _, TryFutureExt as _};
 use std::sync::Arc;
 use tollgate::config::DecisionMakers;
+use tollgate::store::Store;
 use tollgate_mcp::{ClientAccess, MountedClient};
 
 /// The maximum length of a refusal that is read to become a problem document, in bytes.
@@ -28,6 +30,8 @@ pub(crate) fn router(state: &Shared) -> Router<Shared> {
 
 /// The rights of a credential.
 struct CredentialAccess {
+    store: Arc<dyn Store>,
+    share: ClientShare,
     principal: Principal,
     may_decide: bool,
 }
@@ -43,6 +47,11 @@ impl ClientAccess for CredentialAccess {
 
     fn may_decide(&self) -> bool {
         self.may_decide
+    }
+
+    fn admit(&self) -> BoxFuture<'_, Result<(), String>> {
+        let checked = self.share.waiting().check(&*self.store, &self.principal.name);
+        checked.map_err(|problem| problem.detail).boxed()
     }
 }
 
@@ -60,13 +69,13 @@ async fn admit(
     let may_decide = has_scope && state.config.decides != DecisionMakers::Others;
     let client = MountedClient {
         principal: Arc::from(principal.name.as_str()),
-        access: Arc::new(CredentialAccess { principal, may_decide }),
         calls: share.calls(),
         declined: share.declined(),
         runs: share.runs(),
         streams: share.streams(),
         bodies: share.bodies(),
         decide_url: Arc::from(decide_url(request.headers())),
+        access: Arc::new(CredentialAccess { store: Arc::clone(state.store()), share, principal, may_decide }),
     };
     request.extensions_mut().insert(client);
     Ok(load::held_by(next.run(request).await, stream))

@@ -198,8 +198,8 @@ impl ServerState {
     /// Starts a run of an agent, or continues the thread's waiting run with the message.
     ///
     /// # Errors
-    /// The scope `use` or the agent is missing, the principal has too many runs, or the host
-    /// refuses the run.
+    /// The scope `use` or the agent is missing, the principal has too many runs in progress or waiting, or
+    /// the host refuses the run.
     pub(crate) async fn start_run(
         &self,
         principal: &Principal,
@@ -208,6 +208,7 @@ impl ServerState {
     ) -> Result<StartedRun, Problem> {
         principal.require(Scope::Use)?;
         self.check_agent(principal, &start.agent)?;
+        share.waiting().check(&**self.store(), &principal.name).await?;
         let place = share.run()?;
         let thread_id = stored_thread_id(&principal.name, start.thread_id.as_deref())?;
         self.check_open_agent(principal, &thread_id).await?;
@@ -229,8 +230,8 @@ impl ServerState {
     /// Starts a direct call of a tool.
     ///
     /// # Errors
-    /// The scope `use` or the tool is missing, the principal has too many calls, or the store
-    /// fails.
+    /// The scope `use` or the tool is missing, the principal has too many calls in progress or runs that
+    /// wait, or the store fails.
     pub(crate) async fn start_call(
         &self,
         principal: &Principal,
@@ -239,7 +240,7 @@ impl ServerState {
         ids: (Option<&str>, Option<String>),
         detached: bool,
     ) -> Result<StartedRun, Problem> {
-        let (request, place) = self.call_request(principal, share, tool_call, ids, detached)?;
+        let (request, place) = self.call_request(principal, share, tool_call, ids, detached).await?;
         let handle = self.host.start_call(request).await?;
         Ok(StartedRun { handle, place: Some(place) })
     }
@@ -257,13 +258,13 @@ impl ServerState {
         thread_id: Option<&str>,
         detached: bool,
     ) -> Result<(RunEnd, Vec<Arc<StoredEvent>>), Problem> {
-        let (request, _place) =
-            self.call_request(principal, share, tool_call, (thread_id, None), detached)?;
+        let ids = (thread_id, None);
+        let (request, _place) = self.call_request(principal, share, tool_call, ids, detached).await?;
         Ok(self.host.call_with_events(request).await?)
     }
 
     /// Returns the request of a direct call, and its place among those of the principal.
-    fn call_request(
+    async fn call_request(
         &self,
         principal: &Principal,
         share: &ClientShare,
@@ -273,6 +274,7 @@ impl ServerState {
     ) -> Result<(CallRequest, OwnedSemaphorePermit), Problem> {
         principal.require(Scope::Use)?;
         self.check_tool(principal, tool_name)?;
+        share.waiting().check(&**self.store(), &principal.name).await?;
         let place = share.call()?;
         let stored_id = stored_thread_id(&principal.name, thread_id)?;
         let request = CallRequest::from_json(tool_name, arguments);
@@ -506,11 +508,8 @@ impl ServerState {
         reason: Option<String>,
     ) -> Result<(), Problem> {
         let run = self.visible_run(principal, run_id, &[Scope::Operate]).await?;
-        principal.require(if run.is_own && principal.has(Scope::Use) {
-            Scope::Use
-        } else {
-            Scope::Operate
-        })?;
+        let is_own = run.is_own && principal.has(Scope::Use);
+        principal.require(if is_own { Scope::Use } else { Scope::Operate })?;
         let given = reason.map(|reason| format!(": {}", tollgate_agent::text::clean(&reason, 500)));
         let reason = format!("it was cancelled by {}{}", principal.name, given.unwrap_or_default());
         Ok(self.host.cancel(run_id, Some(reason)).await?)

@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
+use tollgate::CallRequest;
 use tollgate_server::Scope;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -199,6 +200,48 @@ async fn calls_that_continue_after_an_answer_take_places() {
     assert_eq!((status.as_u16(), &problem["code"]), (429, &json!("too_many_requests")), "{problem}");
     let (status, declined) = server.post(&key, path, json!({"answer": "cancel"})).await;
     assert_eq!(status, StatusCode::ACCEPTED, "a no ends the call: {declined}");
+}
+
+/// Each run that waits stays in the store and in the lists of open runs until it is answered.
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_of_one_principal_that_wait_are_bounded() {
+    let server = TestServer::start().await;
+    let (ada, bob) = (server.key("ada", &[Scope::Use]), server.key("bob", &[Scope::Use]));
+    let waiting = futures::future::join_all((0..1_000).map(|number| {
+        let mut request = CallRequest::from_json("ask", "{}").on_new_thread(format!("ada/{number}"));
+        request.principal = Some("ada".into());
+        server.state.host.call(request)
+    }));
+    let waiting: Vec<_> = waiting.await.into_iter().map(Result::unwrap).collect();
+    assert!(waiting.iter().all(|end| !end.waiting.is_empty()));
+    let call = "/api/v1/tools/ask/calls";
+    for (path, body) in [(call, json!({})), ("/api/v1/runs", json!({"agent": "default", "input": "Hi"}))] {
+        let (status, problem) = server.post(&ada, path, body).await;
+        assert_eq!((status.as_u16(), &problem["code"]), (429, &json!("too_many_requests")), "{problem}");
+        assert!(problem["detail"].as_str().unwrap().contains("wait for a person"), "{problem}");
+    }
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    for tool in ["ask", "default"] {
+        let params = json!({"name": tool, "arguments": {"request": "Hi"}, "_meta": meta});
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+        let sent = server.request(Method::POST, "/mcp").bearer_auth(&ada.secret).json(&body);
+        let sent = sent.header("accept", "application/json, text/event-stream").header("mcp-name", tool);
+        let sent = sent.header("mcp-protocol-version", "2026-07-28").header("mcp-method", "tools/call");
+        let refused = sent.send().await.unwrap().text().await.unwrap();
+        assert!(refused.contains("-32600") && refused.contains("wait for a person"), "{refused}");
+    }
+    assert_eq!(server.post(&bob, call, json!({})).await.0, StatusCode::ACCEPTED);
+    let cancel = format!("/api/v1/runs/{}/cancel", waiting[0].run_id);
+    assert_eq!(server.post(&ada, &cancel, json!({})).await.0, StatusCode::ACCEPTED);
+    let again = async {
+        while server.post(&ada, call, json!({})).await.0 != StatusCode::ACCEPTED {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, again).await.expect("there is room for another");
 }
 
 /// A thousand connections at once, of which the server serves as many as it is configured for. All

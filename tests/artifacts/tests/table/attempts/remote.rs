@@ -197,6 +197,14 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         party: "HTTP client",
+        does: "Lets runs and calls wait for a person without an end, also by MCP, so that lists of others' open runs take long.",
+        outcome: "429 until some of them are answered or cancelled.",
+        limit: "1,000 runs",
+        file: "host/server/tests/native/hostile.rs",
+        test: "runs_of_one_principal_that_wait_are_bounded",
+    },
+    Attempt {
+        party: "HTTP client",
         does: "Opens streams of events without end.",
         outcome: "429",
         limit: "`streams_per_key`",
