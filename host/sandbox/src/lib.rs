@@ -82,9 +82,9 @@ pub use grants::{DEFAULT_QUOTA_BYTES, FileAccess, FileGrant, Grants, Import, MAX
 pub use instance::files::quota::MAX_MOVED_AT_ONCE;
 pub use limits::{LimitOverrides, Limits};
 pub use load::{
-    MAX_COMPONENT_BYTES, MAX_COMPONENT_ITEMS, MAX_COMPONENTS, MAX_CORE_MODULES, MAX_CUSTOM_BYTES, MAX_IMAGES,
-    MAX_INSTANCE_BYTES, MAX_LOADING_BYTES, MAX_NESTING, is_mostly_holes, open_regular, read as read_file,
-    return_freed_memory,
+    MAX_COMPONENT_BYTES, MAX_COMPONENT_ITEMS, MAX_COMPONENTS, MAX_CORE_MODULES, MAX_CUSTOM_BYTES,
+    MAX_DECLARATION_BYTES, MAX_IMAGES, MAX_INSTANCE_BYTES, MAX_LOADING_BYTES, MAX_NESTING, is_mostly_holes,
+    open_regular, read as read_file, return_freed_memory,
 };
 pub use report::{Level, ProgressStatus, Report, ReportSink};
 pub use runtime::runtime;

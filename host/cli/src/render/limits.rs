@@ -103,6 +103,7 @@ fn of_loading() -> Value {
         "custom_section_bytes": sandbox::MAX_CUSTOM_BYTES,
         "core_modules": sandbox::MAX_CORE_MODULES,
         "component_items": sandbox::MAX_COMPONENT_ITEMS,
+        "declaration_bytes": sandbox::MAX_DECLARATION_BYTES,
         "core_instance_bytes": sandbox::MAX_INSTANCE_BYTES,
         "component_nesting": sandbox::MAX_NESTING,
         "inner_components": sandbox::MAX_COMPONENTS,

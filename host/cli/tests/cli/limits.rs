@@ -31,6 +31,7 @@ const FIXED: &[(&str, u64)] = &[
     ("schema_wide_classes", 64),
     ("schema_class_escapes", 1_024),
     ("inner_components", 1_000),
+    ("declaration_bytes", 4 << 20),
     ("memory_images", 32),
     ("moved_at_once", 10_000),
     ("noted_moves", 20_000),

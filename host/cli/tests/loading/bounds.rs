@@ -128,6 +128,46 @@ async fn z4_the_code_of_all_components_has_one_limit_and_comes_back() {
     assert_eq!(narrow.loaded_code_bytes(), 0);
 }
 
+/// Appends a module that exports a function under this many names of four letters.
+fn with_names(component: Vec<u8>, names: usize) -> Vec<u8> {
+    let export = |number: usize| [&[4], format!("{number:04x}").as_bytes(), &[0, 0]].concat();
+    let exports: Vec<u8> = (0..names).flat_map(export).collect();
+    let module = [
+        b"\0asm\x01\0\0\0".to_vec(),
+        section(1, &[1, 0x60, 0, 0]),
+        section(3, &[1, 0]),
+        section(7, &[leb(names), exports].concat()),
+        section(10, &[1, 2, 0, 0x0b]),
+    ];
+    [component, section(1, &module.concat())].concat()
+}
+
+/// Names take twenty times as much memory as in the compiled form. The cache knows it, too.
+#[tokio::test(flavor = "multi_thread")]
+async fn z4_types_and_names_are_part_of_the_memory_budget() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache_dir = Some(folder.path().join("cache"));
+    let held = async |bytes: Vec<u8>| {
+        let sandbox = Sandbox::new(SandboxConfig { cache_dir: cache_dir.clone(), ..config() }).unwrap();
+        let loaded = sandbox.load_bytes("named", bytes).await.unwrap();
+        let held = sandbox.memory_budget().code_bytes() - sandbox.loaded_code_bytes();
+        drop(loaded);
+        assert_eq!(sandbox.memory_budget().code_bytes(), 0);
+        held
+    };
+    let without = held(good::ECHO.bytes()).await;
+    let named = with_names(good::ECHO.bytes(), 20_000);
+    for _ in 0..2 {
+        assert!(held(named.clone()).await >= without + (5 << 20));
+    }
+
+    let memory_budget_bytes = 8 << 20;
+    let sandbox = Sandbox::new(SandboxConfig { memory_budget_bytes, cache_dir, ..config() }).unwrap();
+    let refused = said(&sandbox, "named", named).await;
+    assert!(refused.contains("its list of types and names takes"), "{refused}");
+    assert_eq!((sandbox.loaded_code_bytes(), sandbox.memory_budget().code_bytes()), (0, 0));
+}
+
 /// A tool whose description is cached is served, and loaded when it is called: then there must be
 /// room.
 #[tokio::test(flavor = "multi_thread")]

@@ -98,7 +98,7 @@ impl CompilerPool {
         if artifact.len() as u64 > most_bytes {
             return Err(self.failure(NoArtifact::TooLarge(artifact.len() as u64), most_bytes));
         }
-        Ok(Artifact::compiled(artifact, checked.images))
+        Ok(Artifact::compiled(artifact, checked.images, checked.metadata_bytes))
     }
 
     /// Starts the compiler process and has it attempt actions that confinement must prevent.

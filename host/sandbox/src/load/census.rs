@@ -30,6 +30,12 @@ const INSTANCE_ITEM_BYTES: u64 = 40;
 const GLOBAL_BYTES: u64 = 16;
 /// The maximum number of memories with an image in a component. Each image takes a descriptor.
 pub const MAX_IMAGES: u32 = 32;
+/// The maximum size of all declarations of a component in bytes: the sections with its types, imports, exports,
+/// aliases, functions, globals and elements, nested modules and components included. Core types count twice.
+pub const MAX_DECLARATION_BYTES: u64 = 4 << 20;
+/// The host's memory for a byte of declarations once they are loaded, besides the compiled form, in bytes. A case
+/// of an enumeration with a name of two letters has three bytes and takes more than 80.
+const METADATA_PER_BYTE: u64 = 40;
 
 /// The contents of a component.
 #[derive(Debug, Default)]
@@ -47,6 +53,7 @@ pub(super) struct Census {
     largest_instance_bytes: u64,
     /// The memories that may have an image. Each image takes a descriptor.
     pub(super) images: u32,
+    declaration_bytes: u64,
 }
 
 /// The reason why a component is refused.
@@ -150,6 +157,7 @@ impl Census {
         let mut frames = vec![Frame { is_component: true, ..Frame::default() }];
         for payload in Parser::new(0).parse_all(bytes) {
             let payload = payload?;
+            census.count_declarations(&payload)?;
             match &payload {
                 Payload::ModuleSection { .. } => {
                     census.modules += 1;
@@ -196,6 +204,34 @@ impl Census {
             }
         }
         Ok(census)
+    }
+
+    /// Returns the host's memory for the declarations once they are loaded, in bytes.
+    pub(super) fn metadata_bytes(&self) -> u64 {
+        self.declaration_bytes * METADATA_PER_BYTE
+    }
+
+    /// Counts a section whose entries take many times their size once they are loaded. Beyond the limit, its
+    /// entries are not read.
+    fn count_declarations(&mut self, payload: &Payload<'_>) -> Result<(), CensusRefusal> {
+        let weight = match payload {
+            Payload::ModuleSection { .. }
+            | Payload::ComponentSection { .. }
+            | Payload::CodeSectionStart { .. }
+            | Payload::DataSection(_)
+            | Payload::CustomSection(_) => 0,
+            Payload::TypeSection(_) | Payload::CoreTypeSection(_) => 2,
+            _ => 1,
+        };
+        let bytes = payload.as_section().map_or(0, |(_, range)| range.len() as u64);
+        self.declaration_bytes += weight * bytes;
+        match self.declaration_bytes > MAX_DECLARATION_BYTES {
+            true => Err(CensusRefusal::TooMuch(format!(
+                "has more than {MAX_DECLARATION_BYTES} bytes of types, imports, exports, functions and elements; \
+                 split it into several components"
+            ))),
+            false => Ok(()),
+        }
     }
 
     /// Ends a module or component.
@@ -490,5 +526,36 @@ mod tests {
         let module_type = section(3, &[1, 0x50, 0]);
         let taking = section(4, &component(&[module_type, imported, core_instances(most + 1)]));
         assert!(check(&[taking, module(globals), instances(1)]).starts_with("has core instances"));
+    }
+
+    #[test]
+    fn z4_declarations_are_bounded_wherever_they_are() {
+        let of = |sections: &[Vec<u8>]| Census::of(&component(sections));
+        let why = |sections: &[Vec<u8>]| match of(sections) {
+            Err(CensusRefusal::TooMuch(why)) => why,
+            other => format!("{other:?}"),
+        };
+        let most = usize::try_from(MAX_DECLARATION_BYTES).unwrap();
+        // The count of a section is a byte, too.
+        let types = |bytes: usize| section(7, &[vec![1], vec![0; bytes - 1]].concat());
+        assert_eq!(of(&[types(1_000)]).unwrap().metadata_bytes(), 1_000 * METADATA_PER_BYTE);
+        assert_eq!(of(&[types(most)]).unwrap().declaration_bytes, MAX_DECLARATION_BYTES);
+        assert!(why(&[types(most + 1)]).starts_with("has more than 4194304 bytes of types"));
+
+        // A module that is never instantiated has exports, and types, which count twice.
+        let module = |id: u8, bytes: usize| {
+            let declared = section(id, &[vec![1], vec![0; bytes - 1]].concat());
+            section(1, &[b"\0asm\x01\0\0\0".to_vec(), declared].concat())
+        };
+        assert_eq!(of(&[module(7, 1_000), module(1, 1_000)]).unwrap().declaration_bytes, 3_000);
+        let nested = section(4, &component(&[module(7, most / 2), types(most / 2)]));
+        assert!(of(std::slice::from_ref(&nested)).is_ok());
+        assert!(why(&[nested, types(1)]).starts_with("has more than 4194304 bytes of types"));
+
+        // The host would remember each alias of a module before it counts the items of all of them.
+        let aliases = 1_000_000;
+        let alias = [0, 0x11, 2, 0, 0].repeat(aliases);
+        let aliases = section(6, &[number(aliases), alias].concat());
+        assert!(why(&[module(7, 1), aliases]).starts_with("has more than 4194304 bytes of types"));
     }
 }

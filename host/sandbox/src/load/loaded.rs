@@ -41,6 +41,7 @@ pub(crate) struct CodeShare {
     _budget: CodeReservation,
     _bytes: CodeBytes,
     images: Option<DescriptorPermit>,
+    _metadata: Option<CodeReservation>,
 }
 
 /// The memory of one component's description, returned on drop.
@@ -106,7 +107,7 @@ impl CodeMemory {
         counted?;
         let counted = CodeBytes { used_bytes: Arc::clone(&self.used_bytes), bytes };
         let reserved = Handle::current().block_on(self.of_budget("compiled form", bytes))?;
-        Ok(CodeShare { _budget: reserved, _bytes: counted, images: None })
+        Ok(CodeShare { _budget: reserved, _bytes: counted, images: None, _metadata: None })
     }
 
     /// Reserves the memory of a description that takes this many bytes once parsed. May wait for
@@ -130,7 +131,9 @@ impl CodeMemory {
         })
     }
 
-    /// Makes code callable once descriptors for the images of its memories are available.
+    /// Makes code callable once descriptors for the images of its memories are available, and memory for its
+    /// types and names, which take many times their size in the compiled form. May wait as [`reserve`](Self::reserve)
+    /// does.
     pub(crate) fn load(
         &self,
         engine: &Engine,
@@ -141,6 +144,8 @@ impl CodeMemory {
         let held = self.descriptors.for_images(images);
         let most = self.descriptors.max();
         share.images = Some(held.ok_or(NoRoomForCode::Descriptors { images, most })?);
+        let metadata = self.of_budget("list of types and names", artifact.metadata_bytes());
+        share._metadata = Some(Handle::current().block_on(metadata)?);
         Ok(artifact.load(engine).map(|component| LoadedCode { component, share }))
     }
 
@@ -258,7 +263,7 @@ mod tests {
             let (memory, engine) = (memory(1 << 30, 1 << 20), Engine::default());
             let component = engine.precompile_component(&wat::parse_str("(component)").unwrap()).unwrap();
             let load = |images| {
-                let artifact = Artifact::compiled(component.clone(), images);
+                let artifact = Artifact::compiled(component.clone(), images, 4_096);
                 memory.load(&engine, &artifact, memory.reserve(1).unwrap()).map(Result::unwrap)
             };
             let first = load(7).unwrap();

@@ -21,7 +21,8 @@ mod validate;
 
 pub(crate) use cache::{Cache, CachedDescription};
 pub use census::{
-    MAX_COMPONENT_ITEMS, MAX_COMPONENTS, MAX_CORE_MODULES, MAX_IMAGES, MAX_INSTANCE_BYTES, MAX_NESTING,
+    MAX_COMPONENT_ITEMS, MAX_COMPONENTS, MAX_CORE_MODULES, MAX_DECLARATION_BYTES, MAX_IMAGES,
+    MAX_INSTANCE_BYTES, MAX_NESTING,
 };
 pub(crate) use file::OpenedFile;
 pub use file::{is_mostly_holes, open_regular, read};

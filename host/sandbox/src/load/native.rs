@@ -19,19 +19,20 @@ pub(crate) struct Artifact {
     /// The start of the code; the bytes before it belong to the cache.
     begins: usize,
     images: u32,
+    metadata_bytes: u64,
 }
 
 impl Artifact {
     /// Wraps the output of this host's compiler, in this process or in a child of it.
-    pub(crate) fn compiled(bytes: Vec<u8>, images: u32) -> Self {
-        Self { bytes, begins: 0, images }
+    pub(crate) fn compiled(bytes: Vec<u8>, images: u32, metadata_bytes: u64) -> Self {
+        Self { bytes, begins: 0, images, metadata_bytes }
     }
 
     /// Wraps the part of a cache entry from `begins` on. Only the cache calls this, with bytes in
     /// memory whose authentication succeeded.
-    pub(super) fn authenticated(entry: Vec<u8>, begins: usize, images: u32) -> Self {
+    pub(super) fn authenticated(entry: Vec<u8>, begins: usize, images: u32, metadata_bytes: u64) -> Self {
         let begins = begins.min(entry.len());
-        Self { bytes: entry, begins, images }
+        Self { bytes: entry, begins, images, metadata_bytes }
     }
 
     /// Returns the code.
@@ -42,6 +43,11 @@ impl Artifact {
     /// Returns the maximum number of descriptors that the images of its memories take.
     pub(crate) fn images(&self) -> u32 {
         self.images
+    }
+
+    /// Returns the host's memory for its types and names once they are loaded, in bytes.
+    pub(crate) fn metadata_bytes(&self) -> u64 {
+        self.metadata_bytes
     }
 
     /// Makes the code callable. It must be from an engine with the same compatibility hash, which

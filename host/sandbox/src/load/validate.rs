@@ -19,6 +19,8 @@ pub(crate) struct ValidatedBytes {
     reduced: Option<Vec<u8>>,
     /// The maximum number of its memories with an image.
     pub(crate) images: u32,
+    /// The host's memory for its types and names once they are loaded, in bytes.
+    pub(crate) metadata_bytes: u64,
 }
 
 impl ValidatedBytes {
@@ -49,7 +51,8 @@ pub(crate) fn check(name: &str, bytes: impl Into<Bytes>) -> Result<ValidatedByte
         CensusRefusal::TooMuch(why) => Refusal::new(format!("{name} {why}")),
     })?;
     let changes = Changes::of(&census, MAX_CUSTOM_BYTES);
-    Ok(ValidatedBytes { reduced: changes.make(&bytes), images: census.images, bytes })
+    let (images, metadata_bytes) = (census.images, census.metadata_bytes());
+    Ok(ValidatedBytes { reduced: changes.make(&bytes), images, metadata_bytes, bytes })
 }
 
 /// Refuses bytes that do not begin like a binary component. The first [`HEADER_BYTES`] suffice.

@@ -29,7 +29,7 @@ use tollgate_agent::descriptor::ComponentDescriptor;
 use tollgate_agent::json;
 
 /// The first bytes of each entry: its format.
-const MARK: &[u8; 16] = b"tollgate-entry5\n";
+const MARK: &[u8; 16] = b"tollgate-entry6\n";
 /// The file that holds the key.
 const KEY: &str = "key";
 /// The file name suffix of entries.
@@ -39,7 +39,7 @@ const MAX_ENTRY_BYTES: u64 = (1 << 30) + (64 << 20);
 /// The number of bytes read for an entry's first part, which is seldom longer.
 const START_BYTES: u64 = 32 << 10;
 /// The bytes of an entry before its first part.
-const PREFIX_BYTES: usize = MARK.len() + 32 + 8 + 4 + 32;
+const PREFIX_BYTES: usize = MARK.len() + 32 + 8 + 4 + 8 + 32;
 /// The maximum size of a descriptor in an entry, in bytes.
 const MAX_WORDS_BYTES: usize = 16 << 20;
 /// An entry's time of last use is updated if it is older than this.
@@ -96,6 +96,8 @@ struct Head {
     code_tag: [u8; 32],
     /// The maximum number of memory images of the code.
     images: u32,
+    /// The host's memory for the types and names of the code, in bytes.
+    metadata_bytes: u64,
     /// The beginning of the second part.
     code_begins: usize,
 }
@@ -165,8 +167,9 @@ impl Cache {
         let length = (words.len() as u64).to_le_bytes();
         let code_tag = self.tag(of, &[b"code", artifact.bytes()]);
         let images = artifact.images().to_le_bytes();
-        let tag = self.tag(of, &[b"head", &length, &images, &code_tag, &words]);
-        let parts = [MARK.as_slice(), &tag, &length, &images, &code_tag, &words, artifact.bytes()];
+        let metadata = artifact.metadata_bytes().to_le_bytes();
+        let tag = self.tag(of, &[b"head", &length, &images, &metadata, &code_tag, &words]);
+        let parts = [MARK.as_slice(), &tag, &length, &images, &metadata, &code_tag, &words, artifact.bytes()];
         self.dir.write(&self.name_of(of), &parts, true)?;
         self.dir.remove(&self.failure_name(of));
         let written: u64 = parts.iter().map(|part| part.len() as u64).sum();
@@ -198,15 +201,17 @@ impl Cache {
         let (tag, rest) = rest.split_first_chunk::<32>()?;
         let (length, rest) = rest.split_first_chunk::<8>()?;
         let (images, rest) = rest.split_first_chunk::<4>()?;
+        let (metadata, rest) = rest.split_first_chunk::<8>()?;
         let (code_tag, rest) = rest.split_first_chunk::<32>()?;
         let words = rest.get(..usize::try_from(u64::from_le_bytes(*length)).ok()?)?;
-        if !same(&self.tag(of, &[b"head", length, images, code_tag, words]), tag) {
+        if !same(&self.tag(of, &[b"head", length, images, metadata, code_tag, words]), tag) {
             return None;
         }
         Some(Head {
             words: str::from_utf8(words).ok()?.to_owned(),
             code_tag: *code_tag,
             images: u32::from_le_bytes(*images),
+            metadata_bytes: u64::from_le_bytes(*metadata),
             code_begins: PREFIX_BYTES + words.len(),
         })
     }
@@ -216,7 +221,7 @@ impl Cache {
         let head = self.head(of, &entry)?;
         let code = entry.get(head.code_begins..)?;
         same(&self.tag(of, &[b"code", code]), &head.code_tag)
-            .then(|| Artifact::authenticated(entry, head.code_begins, head.images))
+            .then(|| Artifact::authenticated(entry, head.code_begins, head.images, head.metadata_bytes))
     }
 
     /// Removes the least recently used entries, down to nine tenths of the limit, and files that

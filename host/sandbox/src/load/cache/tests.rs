@@ -47,7 +47,7 @@ fn words_in(cache: &Cache, of: &Fingerprint) -> CachedDescription {
 }
 
 fn code(text: &str) -> Artifact {
-    Artifact::compiled(text.as_bytes().to_vec(), 7)
+    Artifact::compiled(text.as_bytes().to_vec(), 7, 9)
 }
 
 fn words(times: usize) -> CachedDescription {
@@ -68,7 +68,7 @@ fn what_was_kept_is_found_by_the_next_process() {
     let rig = Rig::new();
     rig.open().keep(&of("aaaa"), Some(&words(1)), &code("code")).unwrap();
     let kept = rig.open().code(&of("aaaa"), MAX_ENTRY_BYTES).unwrap();
-    assert_eq!((kept.bytes(), kept.images()), (&b"code"[..], 7));
+    assert_eq!((kept.bytes(), kept.images(), kept.metadata_bytes()), (&b"code"[..], 7, 9));
     let found = words_in(&rig.open(), &of("aaaa"));
     assert_eq!((found.digest, found.descriptor), (words(1).digest, words(1).descriptor));
     assert_eq!(found.imports, words(1).imports);

@@ -437,6 +437,22 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         party: "component",
+        does: "Declares millions of types and names that it does not use, which take twenty times their size for as long as it is loaded.",
+        outcome: "It is refused, or their memory is reserved before it is loaded.",
+        limit: "4 MiB of declarations, `memory_budget_bytes`",
+        file: "host/cli/tests/loading/bounds.rs",
+        test: "z4_types_and_names_are_part_of_the_memory_budget",
+    },
+    Attempt {
+        party: "component",
+        does: "Has millions of aliases of one module, which the host remembers before it counts them.",
+        outcome: "It is refused before they are read.",
+        limit: "4 MiB of declarations",
+        file: "host/sandbox/src/load/census.rs",
+        test: "z4_declarations_are_bounded_wherever_they_are",
+    },
+    Attempt {
+        party: "component",
         does: "Takes over the process that compiles it, and tries to leave it.",
         outcome: "Nothing that it tries succeeds.",
         limit: "`compile_memory_bytes`, `compile_cpu_ms`, `compile_wall_ms`",
