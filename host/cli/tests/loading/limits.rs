@@ -1,12 +1,13 @@
 //! Tests of limits of single tools, and of all tools together.
 
-use crate::versions::Place;
+use crate::versions::{Place, with_patterns};
 use std::path::Path;
 use std::sync::Arc;
 use tollgate::config::Config;
 use tollgate::{CallRequest, Host};
 use tollgate_agent::run::CallEnd;
 use tollgate_artifacts::{good, hostile};
+use tollgate_sandbox::{Sandbox, SandboxConfig};
 
 async fn ended(host: Host, tool: &'static str) -> String {
     match host.call(CallRequest::from_json(tool, "{}")).await.unwrap().last_call.unwrap().end.clone() {
@@ -80,4 +81,26 @@ async fn z1_checking_a_result_counts_towards_the_time_of_its_call() {
     let (late, beside) = tokio::join!(call("schema-that-fails-late"), call("echo"));
     assert_eq!((late.as_str(), beside.as_str()), ("timed_out", "success"));
     assert_eq!(call("echo").await, "success");
+}
+
+/// Three kilobytes of schema compile to seven megabytes, which stay as long as the component is served.
+#[tokio::test(flavor = "multi_thread")]
+async fn z2_the_compiled_patterns_of_all_components_are_part_of_the_memory_budget() {
+    let place = Place::new();
+    place.put("one.wasm", &with_patterns("one", 64));
+    let loaded = place.load().await;
+    assert_eq!(loaded.components.len(), 1);
+    let budget = place.sandbox.memory_budget();
+    assert!(budget.code_bytes() > 6 << 20, "{}", budget.code_bytes());
+    drop(loaded);
+    assert_eq!(budget.code_bytes(), 0);
+
+    // Half of the budget has room for the patterns of one component.
+    place.put("two.wasm", &with_patterns("two", 64));
+    let narrow = SandboxConfig { memory_budget_bytes: 24 << 20, ..place.sandbox.config().clone() };
+    let place = Place { sandbox: Sandbox::new(narrow).unwrap(), ..place };
+    let loaded = place.load().await;
+    let refused: Vec<&str> = loaded.toolbox.refused().iter().map(|refused| refused.reason.as_str()).collect();
+    assert_eq!((loaded.components.len(), refused.len()), (1, 1), "{refused:?}");
+    assert!(refused[0].contains("its set of compiled patterns takes"), "{refused:?}");
 }

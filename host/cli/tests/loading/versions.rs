@@ -45,6 +45,13 @@ pub(crate) fn component(id: &str, tool: &str, answer: &str) -> Vec<u8> {
     ))
 }
 
+/// Returns a component with this id and one tool of the same name, whose schema has this many large patterns.
+pub(crate) fn with_patterns(id: &str, patterns: usize) -> Vec<u8> {
+    guest(&format!(
+        ";; Has patterns.\n;;\n;; descriptor: {{\"id\": \"{id}\", \"tools\": [{{\"id\": \"{id}\", \"name\": \"{id}\", \"parameters\":\n;;   {{\"$join\": [\"{{\\\"type\\\": \\\"object\\\", \\\"properties\\\": {{\",\n;;   {{\"$count\": [\"\\\"a@\\\": {{\\\"pattern\\\": \\\"[a-z]{{2500}}@\\\"}}\", {patterns}]}}, \"}}}}\"]}}}}]}}\n;; expects: succeeds\n"
+    ))
+}
+
 fn guest(source: &str) -> Vec<u8> {
     let source = Box::leak(source.to_owned().into_boxed_str());
     Guest { name: "version", attack: "", limit: "", expects: Expectation::Succeeds, source }.bytes()

@@ -53,6 +53,8 @@ pub struct Component {
     left_out: Option<Arc<[OmittedFunction]>>,
     /// The memory of the description.
     _memory: Arc<DescriptionShare>,
+    /// The memory of the compiled patterns of its schemas; `None` if they have none.
+    _patterns: Option<Arc<DescriptionShare>>,
 }
 
 /// A component of which nothing has run yet.
@@ -119,6 +121,19 @@ impl Component {
     #[must_use]
     pub fn left_out(&self) -> Option<&[OmittedFunction]> {
         self.left_out.as_deref()
+    }
+
+    /// Reserves memory of the host for the compiled patterns of its schemas, for as long as the component exists.
+    ///
+    /// # Errors
+    /// There is no room for them.
+    pub async fn with_patterns(self, pattern_bytes: usize) -> Result<Self, Refusal> {
+        if pattern_bytes == 0 {
+            return Ok(self);
+        }
+        let reserved = self.linked.host.code_memory.reserve_for_patterns(pattern_bytes as u64).await;
+        let memory = reserved.map_err(|why| why.refusal(self.name()))?;
+        Ok(Self { _patterns: Some(Arc::new(memory)), ..self })
     }
 
     /// Returns the places where an operator changes limits.
@@ -298,7 +313,8 @@ impl LinkedComponent {
             descriptor.id = self.id_of_file()?;
         }
         let left_out = left_out.map(Arc::from);
-        Ok(Component { linked: self, descriptor: Arc::new(descriptor), left_out, _memory: Arc::new(memory) })
+        let (descriptor, memory) = (Arc::new(descriptor), Arc::new(memory));
+        Ok(Component { linked: self, descriptor, left_out, _memory: memory, _patterns: None })
     }
 
     fn id_of_file(&self) -> Result<String, Refusal> {

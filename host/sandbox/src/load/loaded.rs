@@ -120,6 +120,11 @@ impl CodeMemory {
         Ok(DescriptionShare { _budget: budget })
     }
 
+    /// Reserves the memory of compiled patterns. May wait for calls to return memory.
+    pub(crate) async fn reserve_for_patterns(&self, bytes: u64) -> Result<DescriptionShare, NoRoomForCode> {
+        Ok(DescriptionShare { _budget: self.of_budget("set of compiled patterns", bytes).await? })
+    }
+
     async fn of_budget(&self, what: &'static str, bytes: u64) -> Result<CodeReservation, NoRoomForCode> {
         self.budget.reserve_for_code(bytes, PATIENCE).await.map_err(|why| NoRoomForCode::Budget {
             what,

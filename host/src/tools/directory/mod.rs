@@ -174,12 +174,16 @@ pub(super) struct CheckedComponent {
 }
 
 impl CheckedComponent {
-    /// Checks the text, schemas and initial values of a component on a thread of its own.
+    /// Checks the text, schemas and initial values of a component on a thread of its own, and reserves the memory of
+    /// its compiled patterns.
     pub(super) async fn of(component: Component) -> Result<Self, String> {
         let descriptor = component.descriptor().clone();
         let prepared = tokio::task::spawn_blocking(move || PreparedComponent::new(descriptor)).await;
         let prepared =
             prepared.map_err(|e| format!("the host failed while it checked the component: {e}"))?;
+        let pattern_bytes = prepared.as_ref().map_or(0, PreparedComponent::pattern_bytes);
+        let component =
+            component.with_patterns(pattern_bytes).await.map_err(|refusal| refusal.to_string())?;
         Ok(Self { component, prepared })
     }
 }

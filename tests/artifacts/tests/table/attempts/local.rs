@@ -444,6 +444,14 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
         test: "z4_types_and_names_are_part_of_the_memory_budget",
     },
     Attempt {
+        party: "tools directory",
+        does: "Has hundreds of components of a few kilobytes whose patterns compile to 16 MiB each.",
+        outcome: "Their memory is reserved; those beyond half of the budget are refused.",
+        limit: "`memory_budget_bytes`",
+        file: "host/cli/tests/loading/limits.rs",
+        test: "z2_the_compiled_patterns_of_all_components_are_part_of_the_memory_budget",
+    },
+    Attempt {
         party: "component",
         does: "Has millions of aliases of one module, which the host remembers before it counts them.",
         outcome: "It is refused before they are read.",
