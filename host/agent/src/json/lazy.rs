@@ -3,6 +3,7 @@
 use super::measure::{JsonError, Measure, READER_DEPTH, bounded, nesting};
 use super::numbers::check_numbers;
 use super::reader::{parse_exact, read, rewritten, written_from};
+use memchr::memchr2_iter;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
@@ -15,6 +16,10 @@ use std::sync::OnceLock;
 /// The length of a text from which a list or object is charged as text alone, because its value is
 /// seldom accessed.
 const CHARGED_AS_TEXT_BYTES: usize = 64 * 1024;
+
+/// The memory by which a number with an exponent grows when this host writes it, in bytes: `1e15` becomes
+/// `1000000000000000.0`, in a text whose capacity doubles.
+const EXPONENT_BYTES: u64 = 28;
 
 /// The most values, itself and nested ones included, of a recorded value that is parsed at once. A
 /// larger one is kept as text.
@@ -64,7 +69,7 @@ impl LazyJson {
         let bytes = text.len() as u64;
         match begins_container(text) && text.len() >= CHARGED_AS_TEXT_BYTES {
             // The text, its rewritten form, and the keys of open objects.
-            true => 2 * bytes + 96 * measure.members as u64,
+            true => 2 * bytes + EXPONENT_BYTES * exponents(text) + 96 * measure.members as u64,
             false => bytes + measure.parsed_bytes,
         }
     }
@@ -118,6 +123,13 @@ impl LazyJson {
             Representation::Text(written) => written.into_value(),
         }
     }
+}
+
+/// Returns the most numbers with an exponent that a text can have.
+fn exponents(text: &str) -> u64 {
+    let bytes = text.as_bytes();
+    let follows_digit = |at: &usize| at.checked_sub(1).is_some_and(|before| bytes[before].is_ascii_digit());
+    memchr2_iter(b'e', b'E', bytes).filter(follows_digit).count() as u64
 }
 
 /// Returns whether a text can only be a list or an object, if it is JSON at all.
@@ -362,6 +374,16 @@ mod tests {
         assert_eq!(back, large);
         let small: LazyJson = serde_json::from_str(r#"{"a":[1,2]}"#).unwrap();
         assert!(!is_text(&small));
+    }
+
+    #[test]
+    fn z3_numbers_that_grow_when_they_are_written_are_charged_before() {
+        let sent = format!("[{}0]", "1e15,".repeat(100_000));
+        let held = LazyJson::held_bytes(&sent, &crate::json::measure(sent.as_bytes()));
+        let written = lazy(&sent);
+        assert!(is_text(&written) && written.text().len() > 3 * sent.len());
+        assert!(held >= (sent.len() + written.text().len()) as u64, "{held}");
+        assert_eq!(exponents(r#"["see e2", 1, 2E+3, "3e"]"#), 2);
     }
 
     #[test]

@@ -453,6 +453,14 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         party: "component",
+        does: "Returns half a million numbers such as `1e15`, which the host writes with four times as many digits.",
+        outcome: "The longer text is charged to the call before it is written.",
+        limit: "`host_memory_bytes`, `memory_budget_bytes`",
+        file: "host/agent/src/json/lazy.rs",
+        test: "z3_numbers_that_grow_when_they_are_written_are_charged_before",
+    },
+    Attempt {
+        party: "component",
         does: "Has millions of aliases of one module, which the host remembers before it counts them.",
         outcome: "It is refused before they are read.",
         limit: "4 MiB of declarations",
