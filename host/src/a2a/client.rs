@@ -3,6 +3,7 @@
 use super::binding::{Endpoint, Method};
 use super::error::{MAX_SHOWN_BYTES, RemoteError};
 use super::events::Events;
+use super::memory::ArrivalMemory;
 use super::task::{MAX_ID_BYTES, RemoteState};
 use super::{RemoteAgent, RemoteAgentError};
 use reqwest::header::{ACCEPT, CONTENT_TYPE};
@@ -58,6 +59,13 @@ impl Deref for JsonAnswer {
     }
 }
 
+/// The bytes of an answer, and their part of the host's memory until they are dropped.
+#[derive(Debug)]
+struct Body {
+    bytes: Vec<u8>,
+    _memory: ArrivalMemory,
+}
+
 /// The remote server's answer to a message.
 #[derive(Debug)]
 pub(super) enum MessageReply {
@@ -87,10 +95,10 @@ impl RemoteAgent {
         let request = self.authorized(self.http.get(url)).header(ACCEPT, JSON);
         let read = async {
             let response = self.accepted(request.send().await.map_err(RemoteError::broken)?).await?;
-            body(response, MAX_CARD_BYTES).await
+            self.body(response, MAX_CARD_BYTES).await
         };
         let card = within(LOOK_TIMEOUT, read).await?;
-        let card = self.parse("its card", &card)?;
+        let card = self.parse("its card", &card.bytes)?;
         let endpoint = Endpoint::of(&card, &self.url)?;
         *self.endpoint.lock().unwrap_or_else(PoisonError::into_inner) = Some(endpoint.clone());
         Ok(endpoint)
@@ -113,14 +121,27 @@ impl RemoteAgent {
             )));
         }
         let bytes = size.parsed_bytes.saturating_add(text.len() as u64);
-        let memory = self.budget.get().map(|budget| {
-            let full = || RemoteError::Failed(format!("there is no memory to read {what}; try again later"));
-            budget.try_reserve(bytes).ok_or_else(full)
-        });
+        let memory = self
+            .budget
+            .get()
+            .map(|budget| budget.try_reserve(bytes).ok_or_else(|| RemoteError::no_memory(what)));
         let memory = memory.transpose()?;
         let value = serde_json::from_slice(text)
             .map_err(|why| RemoteError::malformed(format!("{what} is not JSON: {why}")))?;
         Ok(JsonAnswer { value, _memory: memory })
+    }
+
+    /// Reads a body of at most `max_bytes`.
+    async fn body(&self, mut response: Response, max_bytes: usize) -> Result<Body, RemoteError> {
+        let (mut bytes, mut memory) = (Vec::new(), ArrivalMemory::new(self.budget.get()));
+        while let Some(chunk) = response.chunk().await.map_err(RemoteError::broken)? {
+            if chunk.len() > max_bytes.saturating_sub(bytes.len()) {
+                return Err(RemoteError::malformed(format!("its answer is larger than {max_bytes} bytes")));
+            }
+            memory.hold(bytes.len() + chunk.len())?;
+            bytes.extend_from_slice(&chunk);
+        }
+        Ok(Body { bytes, _memory: memory })
     }
 
     fn authorized(&self, request: RequestBuilder) -> RequestBuilder {
@@ -137,8 +158,9 @@ impl RemoteAgent {
         if status.is_success() {
             return Ok(response);
         }
-        let words = body(response, MAX_BODY_BYTES).await.unwrap_or_default();
-        let error = self.parse("its error", &words).ok().and_then(|words| self.refused(&words, status));
+        let body = self.body(response, MAX_BODY_BYTES).await.ok();
+        let words = body.as_ref().map(|body| body.bytes.as_slice()).unwrap_or_default();
+        let error = self.parse("its error", words).ok().and_then(|words| self.refused(&words, status));
         if let Some(error) = error {
             return Err(error);
         }
@@ -209,8 +231,8 @@ impl RemoteAgent {
         let endpoint = self.endpoint().await?;
         let request = self.authorized(endpoint.request(&self.http, method)?).header(ACCEPT, JSON);
         let response = self.accepted(request.send().await.map_err(RemoteError::broken)?).await?;
-        let answer = body(response, MAX_BODY_BYTES).await?;
-        self.result(&endpoint, self.parse("its answer", &answer)?)
+        let answer = self.body(response, MAX_BODY_BYTES).await?;
+        self.result(&endpoint, self.parse("its answer", &answer.bytes)?)
     }
 
     /// Starts a stream of updates, which [`next_update`](Self::next_update) reads.
@@ -229,11 +251,11 @@ impl RemoteAgent {
         let kind =
             response.headers().get(CONTENT_TYPE).map(|kind| kind.as_bytes().to_vec()).unwrap_or_default();
         if kind.starts_with(b"text/event-stream") {
-            return Ok(Events::new(response));
+            return Ok(Events::new(response, ArrivalMemory::new(self.budget.get())));
         }
         // JSON-RPC answers an error without a stream.
-        let answer = within(LOOK_TIMEOUT, body(response, MAX_BODY_BYTES)).await?;
-        self.result(endpoint, self.parse("its answer", &answer)?)?;
+        let answer = within(LOOK_TIMEOUT, self.body(response, MAX_BODY_BYTES)).await?;
+        self.result(endpoint, self.parse("its answer", &answer.bytes)?)?;
         Err(RemoteError::malformed("its answer is not a stream"))
     }
 
@@ -312,16 +334,4 @@ async fn within<T>(
 /// HTTP method.
 fn has_no_method(status: StatusCode) -> bool {
     matches!(status, StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED)
-}
-
-/// Reads a body of at most `max_bytes`.
-async fn body(mut response: Response, max_bytes: usize) -> Result<Vec<u8>, RemoteError> {
-    let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(RemoteError::broken)? {
-        if chunk.len() > max_bytes.saturating_sub(body.len()) {
-            return Err(RemoteError::malformed(format!("its answer is larger than {max_bytes} bytes")));
-        }
-        body.extend_from_slice(&chunk);
-    }
-    Ok(body)
 }

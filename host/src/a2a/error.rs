@@ -26,6 +26,11 @@ impl RemoteError {
         Self::Failed(one_line(why.as_ref(), MAX_SHOWN_BYTES))
     }
 
+    /// The host has no memory for this part of the server's answers.
+    pub(super) fn no_memory(what: &str) -> Self {
+        Self::Failed(format!("there is no memory to read {what}; try again later"))
+    }
+
     pub(super) fn broken(why: reqwest::Error) -> Self {
         Self::Broken(one_line(&causes(why), MAX_SHOWN_BYTES))
     }

@@ -1,6 +1,7 @@
 //! A bounded reader of server-sent events.
 
 use super::error::RemoteError;
+use super::memory::ArrivalMemory;
 use reqwest::Response;
 
 /// The most bytes of one event.
@@ -15,13 +16,15 @@ const EVENTS_AT_ONCE: usize = 64;
 pub(super) struct Events {
     response: Response,
     lines: Lines,
+    memory: ArrivalMemory,
     read: usize,
     count: usize,
 }
 
 impl Events {
-    pub(super) fn new(response: Response) -> Self {
-        Self { response, lines: Lines::default(), read: 0, count: 0 }
+    /// Reads the events of a response, which take this memory while they arrive.
+    pub(super) fn new(response: Response, memory: ArrivalMemory) -> Self {
+        Self { response, lines: Lines::default(), memory, read: 0, count: 0 }
     }
 
     /// Returns the data of the next event; `None` at the end of the stream.
@@ -42,6 +45,7 @@ impl Events {
                 let why = format!("its stream is larger than {MAX_STREAM_BYTES} bytes");
                 return Err(RemoteError::malformed(why));
             }
+            self.memory.hold(self.lines.held_bytes() + chunk.len())?;
             self.lines.push(&chunk);
         }
     }
@@ -61,6 +65,11 @@ struct Lines {
 }
 
 impl Lines {
+    /// Returns the bytes of what has arrived and is not returned yet.
+    fn held_bytes(&self) -> usize {
+        self.arrived.len() - self.taken + self.data.len()
+    }
+
     fn push(&mut self, chunk: &[u8]) {
         // Not after each event: moving the rest takes time, and a chunk may be full of events.
         let taken = std::mem::take(&mut self.taken);

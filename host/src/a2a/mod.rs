@@ -8,6 +8,7 @@ mod binding;
 mod client;
 mod error;
 mod events;
+mod memory;
 mod model;
 mod task;
 mod tools;

@@ -392,6 +392,19 @@ async fn answers_for_which_there_is_no_memory_are_not_read(binding: &'static str
     let host = Host::builder().agent(liar.agent()).memory_budget(MemoryBudget::new(8 << 20)).build().unwrap();
     let error = liar.run(&host).await.unwrap_err();
     assert!(error.contains("there is no memory to read its answer"), "{error}");
+    // An answer takes memory while it arrives, also one that never arrives as a whole.
+    let begun = Liar::start(binding, |method, request| match method {
+        "card" => request.card(&request.base),
+        _ => {
+            let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 4000000\r\n\r\n";
+            Answer { bytes: format!("{head}\"{}", "x".repeat(3_900_000)).into_bytes(), repeated: None }
+        }
+    });
+    let begun = begun.await;
+    let host =
+        Host::builder().agent(begun.agent()).memory_budget(MemoryBudget::new(6 << 20)).build().unwrap();
+    let error = begun.run(&host).await.unwrap_err();
+    assert!(error.contains("there is no memory to read its answer"), "{error}");
 }
 
 async fn errors_are_cut_cleaned_and_named(binding: &'static str) {

@@ -437,6 +437,14 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         party: "A2A agent",
+        does: "Sends answers of 4 MB to many runs, none of which arrives as a whole.",
+        outcome: "Each takes memory while it arrives, or fails.",
+        limit: "`memory_budget_bytes`",
+        file: "host/server/tests/protocols/delegate_hostile.rs",
+        test: "answers_for_which_there_is_no_memory_are_not_read",
+    },
+    Attempt {
+        party: "A2A agent",
         does: "Answers about the task of another client.",
         outcome: "The run fails.",
         limit: "rule",
