@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
@@ -39,6 +39,9 @@ const FLOOD_LOOKS: u32 = 5;
 const LEAVES: Duration = Duration::from_secs(1);
 /// How often the log names the reason why no connection can be accepted.
 const WARN: Duration = Duration::from_secs(60);
+/// The number of bytes that are read from a connection that has shown no credential. A head can be six times
+/// as long, and is in memory as a whole.
+const MAX_UNKNOWN_BYTES: usize = 64 * 1024;
 /// How long the client may take to read before a write continues.
 const WRITE_STALL: Duration = Duration::from_secs(30);
 
@@ -315,6 +318,8 @@ pub struct Connection<S> {
     activity: Arc<Activity>,
     /// Whether the server has begun to read.
     began: bool,
+    /// The number of bytes that were read before it showed a credential.
+    unknown_bytes: usize,
     /// When it is checked next, and the number of its requests at the last check.
     look: Pin<Box<Sleep>>,
     requests: usize,
@@ -329,7 +334,17 @@ impl<S> Connection<S> {
         let activity = Arc::<Activity>::default();
         let turned_out = Box::pin(activity.turned_out.clone().cancelled_owned());
         let look = Box::pin(tokio::time::sleep(FIRST_REQUEST));
-        Self { stream, activity, began: false, look, requests: 0, stalls: None, turned_out, _place: place }
+        Self {
+            stream,
+            activity,
+            began: false,
+            unknown_bytes: 0,
+            look,
+            requests: 0,
+            stalls: None,
+            turned_out,
+            _place: place,
+        }
     }
 
     /// Checks whether the connection must close.
@@ -370,7 +385,15 @@ impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
         if self.poll_over(cx).is_ready() {
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
-        Pin::new(&mut self.stream).poll_read(cx, into)
+        let before = into.filled().len();
+        let read = ready!(Pin::new(&mut self.stream).poll_read(cx, into));
+        if !self.activity.is_known() {
+            self.unknown_bytes += into.filled().len() - before;
+            if self.unknown_bytes > MAX_UNKNOWN_BYTES {
+                return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
+            }
+        }
+        Poll::Ready(read)
     }
 }
 
@@ -429,6 +452,22 @@ mod tests {
         let reads = async { while connection.read_u8().await.is_ok() {} };
         tokio::select! { () = trickles => {}, () = reads => {} }
         assert_eq!(began.elapsed().as_secs(), FIRST_REQUEST.as_secs(), "what trickles in does not count");
+    }
+
+    #[tokio::test]
+    async fn h5_little_is_read_of_a_connection_that_shows_no_credential() {
+        for is_known in [false, true] {
+            let (mut sender, server) = tokio::io::duplex(1 << 20);
+            let mut connection = Connection::new(server, None);
+            if is_known {
+                client(&connection).authenticated(None);
+            }
+            sender.write_all(&vec![b'x'; 2 * MAX_UNKNOWN_BYTES]).await.unwrap();
+            drop(sender);
+            let mut read = Vec::new();
+            let ended = connection.read_to_end(&mut read).await;
+            assert_eq!(ended.ok(), is_known.then_some(2 * MAX_UNKNOWN_BYTES));
+        }
     }
 
     #[tokio::test(start_paused = true)]

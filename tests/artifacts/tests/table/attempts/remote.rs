@@ -53,6 +53,14 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         party: "HTTP client",
+        does: "Opens connections without a key and sends heads of requests of 400 KB, which are in memory until they are complete.",
+        outcome: "They are closed.",
+        limit: "64 KiB",
+        file: "host/mcp/src/connections.rs",
+        test: "h5_little_is_read_of_a_connection_that_shows_no_credential",
+    },
+    Attempt {
+        party: "HTTP client",
         does: "Asks for the runs, threads and questions of another principal.",
         outcome: "404 on every route",
         limit: "scopes of its key",
