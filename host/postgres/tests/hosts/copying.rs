@@ -2,7 +2,7 @@
 
 use crate::cluster::{Database, cluster};
 use crate::pages::Pages;
-use crate::{commit, prompt, started, step, until};
+use crate::{commit, prompt, started, step, until_locked};
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -115,12 +115,7 @@ async fn halted(database: &Database, from: &Arc<SqliteStore>) -> (JoinHandle<Cop
     behind.batch_execute("BEGIN; LOCK TABLE audit IN SHARE MODE").await.unwrap();
     let (config, from) = (database.config(), Arc::clone(from));
     let copy = tokio::spawn(async move { PostgresStore::copy(config, &*from).await });
-    let sql = "SELECT count(*) FROM pg_stat_activity
-        WHERE datname = current_database() AND wait_event_type = 'Lock'";
-    // A transaction sees one state of the activity.
-    let watches = database.client().await;
-    let waits = || async { watches.query_one(sql, &[]).await.unwrap().get::<_, i64>(0) > 0 };
-    until("the copy of the audit", async || waits().await.then_some(())).await;
+    until_locked("the copy of the audit", &database.client().await).await;
     (copy, behind)
 }
 

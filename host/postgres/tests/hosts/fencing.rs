@@ -2,7 +2,7 @@
 
 use crate::cluster::cluster;
 use crate::proxy::{Mode, Proxy};
-use crate::{commit, prompt, started, step, until};
+use crate::{commit, prompt, started, step, until, until_locked};
 use std::time::Duration;
 use tollgate::store::{
     AuditFilter, AuditKind, AuditRecord, AuditStore, Commit, CommitError, CoordinationStore, RunCommand,
@@ -355,12 +355,7 @@ async fn a_commit_that_waits_while_another_host_takes_over_its_run_is_fenced() {
         takes.batch_execute("BEGIN; UPDATE runs SET epoch = 2").await.unwrap();
         let taking = async {
             // It has found the run as its host knows it.
-            let sql = "SELECT count(*) FROM pg_stat_activity
-                WHERE datname = current_database() AND wait_event_type = 'Lock'";
-            until("the commit", async || {
-                (behind.query_one(sql, &[]).await.unwrap().get::<_, i64>(0) > 0).then_some(())
-            })
-            .await;
+            until_locked("the commit", &behind).await;
             takes.batch_execute("COMMIT").await.unwrap();
         };
         let (refused, ()) = tokio::join!(store.commit(next), taking);

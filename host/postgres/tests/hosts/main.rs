@@ -39,6 +39,14 @@ async fn until<T>(what: &str, mut check: impl AsyncFnMut() -> Option<T>) -> T {
     }
 }
 
+/// Waits until a statement waits for a lock. A transaction of `client` would see one state of the activity.
+async fn until_locked(what: &str, client: &tokio_postgres::Client) {
+    let sql = "SELECT count(*) FROM pg_stat_activity
+        WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    let is_locked = async || client.query_one(sql, &[]).await.unwrap().get::<_, i64>(0) > 0;
+    until(what, async || is_locked().await.then_some(())).await;
+}
+
 fn started(run: &str, task: Task) -> Event {
     let identity = RunIdentity {
         run_id: run.into(),

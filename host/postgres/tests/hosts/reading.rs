@@ -2,7 +2,7 @@
 
 use crate::cluster::cluster;
 use crate::proxy::Proxy;
-use crate::{commit, prompt, started, until};
+use crate::{commit, prompt, started, until, until_locked};
 use std::sync::Arc;
 use std::time::Duration;
 use tollgate::store::{
@@ -229,12 +229,7 @@ async fn a_run_whose_claim_is_given_up_can_be_claimed_again() {
     let changed = tokio::spawn(async move {
         changes.change("t", StateChange { revision: 1, updates: [update].into() }).await
     });
-    let sql = "SELECT count(*) FROM pg_stat_activity
-        WHERE datname = current_database() AND wait_event_type = 'Lock'";
-    until("the change", async || {
-        (behind.query_one(sql, &[]).await.unwrap().get::<_, i64>(0) > 0).then_some(())
-    })
-    .await;
+    until_locked("the change", &behind).await;
     // The claim waits for the values of the change, which do not persist.
     let agents = ["a".to_owned()];
     let given_up = tokio::time::timeout(Duration::from_millis(500), store.claim(&agents, 9)).await;
