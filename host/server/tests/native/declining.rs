@@ -1,6 +1,6 @@
 //! Questions that a person answers with "no" while the principal has no place for another call.
 
-use crate::fixture::{PATIENCE, Setup, TestServer};
+use crate::fixture::{PATIENCE, Setup, TestServer, reaches};
 use crate::mcp::{config_with_forms, connect};
 use reqwest::Method;
 use rmcp::ClientHandler;
@@ -10,8 +10,7 @@ use rmcp::model::{
 use rmcp::service::{ClientLifecycleMode, RequestContext, RoleClient};
 use serde_json::json;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::sync::atomic::AtomicUsize;
 use tokio::sync::Notify;
 use tollgate_server::Scope;
 
@@ -50,9 +49,7 @@ async fn a_no_in_a_client_of_mcp_waits_for_no_other_call() {
         person.asked.notified().await;
         let other = server.request(Method::POST, "/api/v1/tools/sleep/calls").bearer_auth(&key.secret);
         tokio::spawn(other.json(&json!({})).send());
-        while sleeping.load(Ordering::SeqCst) == 0 {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        reaches(&sleeping, 1).await;
         person.going_on.notify_one();
     };
     let asked = async { tokio::join!(client.call_tool(CallToolRequestParams::new("ask")), takes_the_place) };

@@ -288,6 +288,16 @@ pub async fn answer(response: Response) -> (StatusCode, Value) {
     (status, value)
 }
 
+/// Waits until a count has reached this number.
+pub async fn reaches(count: &AtomicUsize, number: usize) {
+    let counting = async {
+        while count.load(Ordering::SeqCst) < number {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, counting).await.unwrap();
+}
+
 fn host(
     store: Arc<dyn Store>,
     counted: &Arc<AtomicUsize>,

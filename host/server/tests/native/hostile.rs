@@ -1,10 +1,10 @@
 //! Requests that are too large, malformed, slow or many.
 
-use crate::fixture::{PATIENCE, Setup, TestServer, answer};
+use crate::fixture::{PATIENCE, Setup, TestServer, answer, reaches};
 use reqwest::{Method, StatusCode};
 use serde_json::json;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -192,9 +192,7 @@ async fn calls_that_continue_after_an_answer_take_places() {
     assert_eq!(status, StatusCode::ACCEPTED, "{waiting}");
     let other = server.request(Method::POST, "/api/v1/tools/sleep/calls").bearer_auth(&key.secret);
     tokio::spawn(other.json(&json!({})).send());
-    while sleeping.load(Ordering::SeqCst) == 0 {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    reaches(&sleeping, 1).await;
     let path = waiting["questions"][0]["answer_path"].as_str().unwrap();
     let (status, problem) = server.post(&key, path, json!({"answer": {"resume": true}})).await;
     assert_eq!((status.as_u16(), &problem["code"]), (429, &json!("too_many_requests")), "{problem}");

@@ -1,6 +1,6 @@
 //! Event streams: numbers without gaps or duplicates, whatever happens to the connection.
 
-use crate::fixture::{Key, PATIENCE, Setup, TestServer, answer};
+use crate::fixture::{Key, PATIENCE, Setup, TestServer, answer, reaches};
 use futures::StreamExt as _;
 use reqwest::{Method, RequestBuilder, StatusCode};
 use serde_json::{Value, json};
@@ -304,7 +304,7 @@ async fn streams_end_with_their_key() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn x1_a_server_that_shuts_down_cancels_what_works_records_it_and_answers_its_clients() {
-    let (setup, beginning) = (Setup::default(), std::time::Instant::now());
+    let setup = Setup::default();
     let sleeping = Arc::clone(&setup.sleeping);
     let server = TestServer::with(setup).await;
     let key = server.key("ada", &[Use]);
@@ -322,10 +322,7 @@ async fn x1_a_server_that_shuts_down_cancels_what_works_records_it_and_answers_i
     let ids = [&streamed, &detached].map(|run| run["run_id"].as_str().unwrap().to_owned());
     let events = server.request(Method::GET, &format!("/api/v1/runs/{}/events", ids[0]));
     let events = events.bearer_auth(&key.secret).header("accept", "text/event-stream").send().await.unwrap();
-    while sleeping.load(Ordering::SeqCst) < 4 {
-        assert!(beginning.elapsed() < PATIENCE, "not all of them are at work");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    reaches(&sleeping, 4).await;
     let data = server.stop().await;
     for answered in [waits, calls] {
         let (status, run) = answered.await.unwrap();
@@ -346,7 +343,7 @@ async fn x1_a_server_that_shuts_down_cancels_what_works_records_it_and_answers_i
 
 #[tokio::test(flavor = "multi_thread")]
 async fn x1_a_server_that_hands_its_runs_over_cancels_its_direct_calls() {
-    let (setup, beginning) = (Setup { hands_over: true, ..Setup::default() }, std::time::Instant::now());
+    let setup = Setup { hands_over: true, ..Setup::default() };
     let sleeping = Arc::clone(&setup.sleeping);
     let server = TestServer::with(setup).await;
     let key = server.key("ada", &[Use]);
@@ -358,10 +355,7 @@ async fn x1_a_server_that_hands_its_runs_over_cancels_its_direct_calls() {
     let run = json!({"agent": "default", "input": "call sleep", "detached": true});
     let (_, run) = post("/api/v1/runs", run).await.unwrap();
     post("/api/v1/tools/sleep/calls", json!({"arguments": {}})).await.unwrap();
-    while sleeping.load(Ordering::SeqCst) < 2 {
-        assert!(beginning.elapsed() < PATIENCE, "not all of them are at work");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    reaches(&sleeping, 2).await;
     let data = server.stop().await;
     let store = tollgate::SqliteStore::open(data.path()).unwrap();
     let runs = store.runs(RunFilter::default()).await.unwrap();
