@@ -15,8 +15,8 @@ use tollgate_agent::limit_places::{LimitPlaces, LimitScope};
 
 /// The unit of reservation, in bytes.
 const UNIT_BYTES: u64 = 4 << 10;
-/// The pause before memory is looked for again without a place in the queue.
-const PAUSE: Duration = Duration::from_millis(50);
+/// The interval at which a caller without a place in the queue checks whether memory is free.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The memory that the host may spend on behalf of others. Clones share the budget.
 #[derive(Debug, Clone)]
@@ -133,7 +133,7 @@ impl MemoryBudget {
 
     /// Reserves this many bytes as soon as they are free, within this time; `None` if they are not. The caller
     /// takes no place in the queue: callers that hold memory and wait for more would wait for each other there,
-    /// and others behind them. It looks every 50 ms, and others may overtake it.
+    /// and others behind them. It checks every 50 ms, and others may overtake it.
     pub async fn reserve_unqueued(&self, bytes: u64, patience: Duration) -> Option<Reservation> {
         let until = Instant::now() + patience;
         loop {
@@ -141,7 +141,7 @@ impl MemoryBudget {
             if reserved.is_some() || Instant::now() >= until {
                 return reserved;
             }
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 
