@@ -66,7 +66,7 @@ struct Subscription {
 /// The counts of one subscriber's queue.
 #[derive(Default)]
 struct QueueCounts {
-    /// The dropped events that the subscriber was not told of.
+    /// The number of events that were dropped since the last `bus.dropped`.
     dropped: AtomicU64,
     /// The memory of the queued events, in bytes.
     bytes: AtomicU64,

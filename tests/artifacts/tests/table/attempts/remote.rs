@@ -118,7 +118,7 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     Attempt {
         party: "HTTP client",
         does: "Begins 10,000 sessions with its key, so that others cannot sign in.",
-        outcome: "Its session that was not used for longest ends.",
+        outcome: "Its least recently used session ends.",
         limit: "64 sessions of a key",
         file: "host/server/src/access/database_tests.rs",
         test: "one_key_does_not_take_the_room_of_everyones_sessions",
