@@ -200,6 +200,8 @@ async fn attempt(
             return Ok(Err(CommitReceipt { moved: 0 }));
         }
         match run.events.cmp(&commit.after()) {
+            // The database has lost the acquisition.
+            _ if run.epoch < commit.epoch => return Err(CommitError::Behind.into()),
             _ if run.epoch != commit.epoch => return Err(CommitError::Fenced.into()),
             Ordering::Equal => {}
             Ordering::Less => return Err(CommitError::Behind.into()),

@@ -474,6 +474,13 @@ async fn events_that_the_database_has_lost_are_noticed() {
     behind.batch_execute("DELETE FROM events WHERE number = 2; UPDATE runs SET events = 1").await.unwrap();
     let refused = store.commit(commit("r", 1, 2, vec![step(2)])).await;
     assert!(matches!(refused, Err(CommitError::Behind)), "{refused:?}");
+    // The acquisition is lost, too.
+    let epoch = store.acquire("r", 1).await.unwrap();
+    store.commit(commit("r", epoch, 1, vec![step(1)])).await.unwrap();
+    let lose = "DELETE FROM events WHERE number = 2; UPDATE runs SET events = 1, epoch = 1, last_commit = ''";
+    behind.batch_execute(lose).await.unwrap();
+    let refused = store.commit(commit("r", epoch, 2, vec![step(2)])).await;
+    assert!(matches!(refused, Err(CommitError::Behind)), "{refused:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
