@@ -117,9 +117,9 @@ impl OwnLease {
         self.sent.is_some_and(|sent| now.saturating_sub(sent) < self.lease - self.lease / 5)
     }
 
-    /// Returns whether the lease has run out: other hosts may have taken over the runs.
-    pub(crate) fn is_over(&self, now: Duration) -> bool {
-        self.sent.is_some_and(|sent| now.saturating_sub(sent) >= self.lease)
+    /// Returns the time until the lease runs out and other hosts may take over the runs; `None` without a lease.
+    pub(crate) fn left(&self, now: Duration) -> Option<Duration> {
+        self.sent.map(|sent| (sent + self.lease).saturating_sub(now))
     }
 }
 
@@ -185,9 +185,10 @@ mod tests {
         own.record_renewal(at(100));
         assert!(own.may_start(at(107)));
         assert!(!own.may_start(at(108)));
-        assert!(!own.is_over(at(109)), "it tries to renew until others may take over");
-        assert!(own.is_over(at(110)));
+        assert_eq!(own.left(at(109)), Some(at(1)), "it tries to renew until others may take over");
+        assert_eq!(own.left(at(111)), Some(Duration::ZERO));
         own.lost();
+        assert_eq!(own.left(at(111)), None);
         assert!(!own.may_start(at(101)));
     }
 

@@ -221,15 +221,18 @@ impl Member {
 /// Reports each time that the lease runs out. A task of its own, because the one that renews may be
 /// waiting for the database.
 async fn watch_lease(shared: Arc<SharedState>, every: Duration, on_lapse: Arc<dyn Fn() + Send + Sync>) {
-    let mut was_over = false;
+    let (mut was_over, mut pause) = (false, every);
     loop {
-        tokio::time::sleep(every).await;
-        let is_over = locked(&shared.lease).is_over(now());
+        tokio::time::sleep(pause).await;
+        let left = locked(&shared.lease).left(now());
+        let is_over = left == Some(Duration::ZERO);
         if is_over && !was_over {
             tracing::warn!("the lease has run out; this host stops its runs, which continue on any host");
             on_lapse();
         }
         was_over = is_over;
+        // Others may take over as soon as it is over, so it is noticed at that moment.
+        pause = left.filter(|_| !is_over).map_or(every, |left| left.min(every));
     }
 }
 
