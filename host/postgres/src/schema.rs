@@ -4,6 +4,7 @@ use crate::config::PostgresConfig;
 use crate::connect::{params, query, single};
 use crate::error::{READ_ONLY, explain};
 use tokio_postgres::Client;
+use tokio_postgres::types::Type;
 use tollgate_store::{Remedy, StoreError, now_ms};
 
 mod migrations {
@@ -69,9 +70,12 @@ pub(crate) async fn migrate(config: &PostgresConfig) -> Result<MigrationReport, 
     Ok(MigrationReport { from, to: NEWEST })
 }
 
+/// The tables of what was recorded.
+const RECORDS: &str = "events, messages, changes, audit, components, component_parts, run_components";
+
 /// The privileges that the role of the hosts needs, and the tables.
 const GRANTS: [(&str, &str); 4] = [
-    ("SELECT, INSERT", "events, messages, changes, audit, components, component_parts, run_components"),
+    ("SELECT, INSERT", RECORDS),
     ("SELECT, INSERT, UPDATE", "threads, runs, state, component_sizes"),
     ("SELECT, INSERT, UPDATE, DELETE", "hosts, settings, tool_health, turns, inbox, request_keys"),
     ("SELECT", "meta, refinery_schema_history"),
@@ -203,12 +207,12 @@ pub(crate) async fn check(client: &Client, config: &PostgresConfig) -> Result<()
 pub(crate) async fn warnings(client: &Client) -> Result<Vec<String>, tokio_postgres::Error> {
     let sql = "SELECT current_setting('fsync') = 'on', current_setting('synchronous_commit') <> 'off',
         (extract(epoch FROM clock_timestamp()) * 1000)::int8,
-        has_table_privilege('events', 'UPDATE') OR has_table_privilege('events', 'DELETE')
-            OR has_table_privilege('audit', 'UPDATE') OR has_table_privilege('audit', 'DELETE'),
+        EXISTS (SELECT FROM unnest(string_to_array($1, ', ')) AS t, unnest(ARRAY['UPDATE', 'DELETE', 'TRUNCATE']) AS p
+            WHERE has_table_privilege(t, p)),
         current_user::text,
         coalesce((extract(epoch FROM max(clock_timestamp() - xact_start)))::int8, 0)
         FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = current_database()";
-    let row = client.query_typed_one(sql, &[]).await?;
+    let row = client.query_typed_one(sql, &[(&RECORDS, Type::TEXT)]).await?;
     let (syncs, waits, may_alter): (bool, bool, bool) = (row.get(0), row.get(1), row.get(3));
     let ahead_ms = i64::try_from(now_ms()).unwrap_or(i64::MAX) - row.get::<_, i64>(2);
     let (role, oldest): (String, i64) = (row.get(4), row.get(5));

@@ -114,6 +114,12 @@ async fn what_weakens_the_guarantees_is_told() {
     let store = PostgresStore::connect(PostgresConfig::new(&url).unwrap()).await.unwrap();
     let words = store.warnings().await.unwrap().join("\n");
     assert!(!words.contains("may alter"), "{words}");
+    for table in ["messages", "component_parts"] {
+        client.batch_execute(&format!("GRANT TRUNCATE ON {table} TO {role}")).await.unwrap();
+        let words = store.warnings().await.unwrap().join("\n");
+        assert!(words.contains(&format!("the role {role} may alter")), "{table}: {words}");
+        client.batch_execute(&format!("REVOKE TRUNCATE ON {table} FROM {role}")).await.unwrap();
+    }
     store.check_privileges().await.unwrap();
     client.batch_execute(&format!("ALTER ROLE {role} SET synchronous_commit = off")).await.unwrap();
     let store = PostgresStore::connect(PostgresConfig::new(&url).unwrap()).await.unwrap();
