@@ -20,15 +20,18 @@ use tollgate_agent::run::{Event, StoredEvent};
 use tollgate_agent::text::clean;
 use tollgate_store::rules::{EventRow, checksum, label, serialize};
 use tollgate_store::{
-    AuditFilter, AuditRecord, AuditStore, ComponentStore, CopySource, PageLimit, RecordReader, Remedy,
-    RunFilter, RunStore, RunSummary, StateStore, StoreError,
+    AuditFilter, AuditRecord, AuditStore, ComponentStore, CoordinationStore, CopySource, PageLimit,
+    RecordReader, Remedy, RunFilter, RunStore, RunSummary, StateStore, StoreError,
 };
 
 /// Adds a run that no host drives.
 const INSERT_RUN: &str =
     "INSERT INTO runs (id, thread, agent, kind, title, status, owner, epoch, events, last_commit,
     last_moved, started_at_ms, updated_at_ms)
-    VALUES ($1, $2, $3, $4, $5, $6, NULL, 1, $7, 'copy', 0, $8, $9)";
+    VALUES ($1, $2, $3, $4, $5, $6, NULL, $10, $7, 'copy', 0, $8, $9)";
+/// Adds the commands to a run that were not carried out, in their order.
+const INSERT_COMMANDS: &str = "INSERT INTO inbox (run, id, body)
+    SELECT $1, x.id, x.body FROM unnest($2, $3) WITH ORDINALITY AS x(id, body, n) ORDER BY x.n";
 /// Adds the events of a run.
 const INSERT_EVENTS: &str = "INSERT INTO events (run, number, at_ms, body, checksum)
     SELECT $1, x.number, x.at_ms, x.body, x.sum FROM unnest($2, $3, $4, $5)
@@ -195,6 +198,7 @@ impl PostgresStore {
                 break;
             }
         }
+        self.copy_commands(&client, from, summary).await?;
         let Some((kind, title)) = begun else {
             let why = format!("the first event of the run {run_id} is missing");
             return Err(StoreError::damaged(why));
@@ -219,7 +223,9 @@ impl PostgresStore {
                     (summary.status.clone(), TEXT),
                     (summary.events.cast_signed(), INT8),
                     (summary.started_at_ms.cast_signed(), INT8),
-                    (summary.updated_at_ms.cast_signed(), INT8)
+                    (summary.updated_at_ms.cast_signed(), INT8),
+                    // A queued run has had no driver.
+                    (i64::from(!summary.queued), INT8)
                 ]
             ),
             client.batch_execute("COMMIT")
@@ -266,6 +272,24 @@ impl PostgresStore {
             )
         );
         logged.and(changed).map(drop).map_err(|e| self.uncopied(&e))
+    }
+
+    /// Copies the commands to a run that were not carried out.
+    async fn copy_commands(
+        &self,
+        client: &Client,
+        from: &dyn CopySource,
+        summary: &RunSummary,
+    ) -> Result<(), StoreError> {
+        if !is_open(summary) {
+            return Ok(());
+        }
+        let sent = from.pending_commands(&summary.run_id).await?;
+        let ids: Vec<String> = sent.iter().map(|sent| sent.id.to_string()).collect();
+        let bodies: Vec<String> =
+            sent.iter().map(|sent| serialize(&sent.command)).collect::<Result<_, _>>()?;
+        let row = params![(summary.run_id.clone(), TEXT), (ids, TEXT_ARRAY), (bodies, TEXT_ARRAY)];
+        run(client, INSERT_COMMANDS, row).await.map(drop).map_err(|e| self.uncopied(&e))
     }
 
     /// Copies the conversation, the state, and the changes that no run made. Copying a thread again
@@ -383,6 +407,10 @@ impl PostgresStore {
             if !is_listed || !self.has_record_of(from, run).await? {
                 return differs("the run", &run.run_id);
             }
+            if is_open(run) && self.commands(&run.run_id).await? != from.pending_commands(&run.run_id).await?
+            {
+                return differs("the commands to the run", &run.run_id);
+            }
         }
         for thread_id in threads {
             let (source, copied) = (from.thread(thread_id).await?, self.thread(thread_id).await?);
@@ -429,6 +457,11 @@ impl PostgresStore {
     fn uncopied(&self, error: &Error) -> StoreError {
         explain("write to", self.address(), error)
     }
+}
+
+/// Returns whether commands may be sent to a run.
+fn is_open(run: &RunSummary) -> bool {
+    matches!(run.status.as_str(), "running" | "waiting")
 }
 
 /// Returns all runs, oldest first.

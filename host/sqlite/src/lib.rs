@@ -416,6 +416,10 @@ impl CopySource for SqliteStore {
         self.writer.catch_up().await?;
         self.readers.ask_as(QueryKind::List, |reader| reader.run_components()).await
     }
+
+    async fn pending_commands(&self, run_id: &str) -> Result<Vec<SentCommand>, StoreError> {
+        self.commands(run_id).await
+    }
 }
 
 /// Checks that the directory's disk has enough free space.

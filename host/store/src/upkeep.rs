@@ -1,6 +1,6 @@
 //! Checking a store, pruning it, and copying it into another.
 
-use super::{AuditStore, ComponentStore, RunStore, StateStore, StoreError};
+use super::{AuditStore, ComponentStore, RunStore, SentCommand, StateStore, StoreError};
 use async_trait::async_trait;
 use serde::Serialize;
 
@@ -53,6 +53,12 @@ pub trait CopySource: RunStore + StateStore + AuditStore + ComponentStore {
     /// # Errors
     /// The store cannot be read.
     async fn run_components(&self) -> Result<Vec<(String, String)>, StoreError>;
+
+    /// Returns the commands to a run that were not carried out, oldest first.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    async fn pending_commands(&self, run_id: &str) -> Result<Vec<SentCommand>, StoreError>;
 }
 
 /// The parameters of pruning.

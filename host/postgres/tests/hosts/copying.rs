@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use tokio_postgres::Client;
 use tollgate::store::{
     AuditFilter, AuditKind, AuditRecord, AuditStore, CoordinationStore, CopySource, PageLimit, Remedy,
-    RunFilter, RunStore, SqliteStore, StateStore, StoreError, restore_state,
+    RunCommand, RunFilter, RunStore, SqliteStore, StateStore, StoreError, restore_state,
 };
 use tollgate_agent::message::Message;
 use tollgate_agent::run::Event;
@@ -102,6 +102,39 @@ async fn a_copy_that_differs_or_mixes_two_stores_is_refused() {
     from.commit(commit("r", 1, 0, vec![started("r", prompt())])).await.unwrap();
     let refused = copy_refused(&cluster().database().await, &from).await;
     assert!(refused.contains("drives the run r"), "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn queued_runs_stay_queued_and_commands_that_were_not_carried_out_are_copied() {
+    let data = tempfile::tempdir().unwrap();
+    let from = filled(data.path()).await;
+    let mut queued = commit("q", 1, 0, vec![started("q", prompt())]);
+    (queued.queued, queued.epoch, queued.thread_id) = (true, 0, "q".into());
+    from.commit(queued).await.unwrap();
+    for (id, reason) in [("b", "first"), ("a", "second")] {
+        from.send("r0", id, RunCommand::Cancel(reason.to_owned())).await.unwrap();
+    }
+    let database = cluster().database().await;
+    PostgresStore::copy(database.config(), &from).await.unwrap();
+    let to = PostgresStore::connect(database.config()).await.unwrap();
+    let queued: Vec<String> = to
+        .runs(RunFilter::default())
+        .await
+        .unwrap()
+        .into_iter()
+        .filter(|run| run.queued)
+        .map(|run| run.run_id)
+        .collect();
+    assert_eq!(queued, ["q"]);
+    let sent = to.commands("r0").await.unwrap();
+    assert!(sent.len() == 2 && sent == from.commands("r0").await.unwrap(), "{sent:?}");
+    // The copy is compared with the directory.
+    let behind = database.client().await;
+    let marker = format!("INSERT INTO settings VALUES ('copy', '{}'), ('copied_audit', '5')", from.place());
+    behind.batch_execute(&marker).await.unwrap();
+    behind.batch_execute("DELETE FROM inbox WHERE id = 'a'").await.unwrap();
+    let refused = copy_refused(&database, &from).await;
+    assert!(refused.contains("the copy of the commands to the run r0 differs"), "{refused}");
 }
 
 async fn copy_refused(database: &Database, from: &SqliteStore) -> String {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tollgate::store::{
     AuditFilter, AuditRecord, AuditStore, Commit, CommitError, CommitReceipt, ComponentStore, CopySource,
-    EventPage, KeyFilter, PageLimit, Record, RunFilter, RunStore, RunSummary, SqliteStore, StateRead,
-    StateStore, StoreError, ThreadRead, ThreadSize, ToolHealth,
+    EventPage, KeyFilter, PageLimit, Record, RunFilter, RunStore, RunSummary, SentCommand, SqliteStore,
+    StateRead, StateStore, StoreError, ThreadRead, ThreadSize, ToolHealth,
 };
 use tollgate_agent::run::{RunSpec, StoredEvent, Thread};
 use tollgate_agent::state::StateChange;
@@ -141,5 +141,9 @@ impl CopySource for Pages {
 
     async fn run_components(&self) -> Result<Vec<(String, String)>, StoreError> {
         self.store.run_components().await
+    }
+
+    async fn pending_commands(&self, run_id: &str) -> Result<Vec<SentCommand>, StoreError> {
+        self.store.pending_commands(run_id).await
     }
 }
