@@ -147,7 +147,8 @@ pub(crate) async fn state(client: &Client, config: &PostgresConfig) -> Result<Sc
         pg_encoding_to_char(encoding), to_regclass('refinery_schema_history') IS NOT NULL,
         (SELECT count(*) FROM pg_class c WHERE c.relnamespace = current_schema()::regnamespace
             AND c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S') AND NOT EXISTS (SELECT FROM pg_depend d
-                WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e'))
+                WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e')),
+        to_regclass('meta') IS NOT NULL
         FROM pg_database WHERE datname = current_database()";
     let row = client.query_typed_one(sql, &[]).await.map_err(failed)?;
     let (version, standby, encoding): (i32, bool, &str) = (row.get(0), row.get(1), row.get(2));
@@ -162,19 +163,20 @@ pub(crate) async fn state(client: &Client, config: &PostgresConfig) -> Result<Sc
             "the database is encoded as {encoding}; create one with `createdb -E UTF8`"
         )));
     }
-    let (has_history, tables): (bool, i64) = (row.get(3), row.get(4));
+    let (has_history, tables, has_meta): (bool, i64, bool) = (row.get(3), row.get(4), row.get(5));
+    let foreign =
+        || Err(refused("its schema has tables that are not Tollgate's; use an empty database".to_owned()));
     if !has_history {
-        return match tables {
-            0 => Ok(SchemaState::Empty),
-            _ => Err(refused(
-                "its schema has tables that are not Tollgate's; use an empty database".to_owned(),
-            )),
-        };
+        return if tables == 0 { Ok(SchemaState::Empty) } else { foreign() };
     }
     let sql = "SELECT coalesce(max(version), 0)::int4 FROM refinery_schema_history";
     let has: i32 = client.query_typed_one(sql, &[]).await.map_err(failed)?.get(0);
     if has == 0 {
         return Ok(SchemaState::Empty);
+    }
+    if !has_meta {
+        // Another program keeps its history under the same name.
+        return foreign();
     }
     if has < NEWEST {
         return Ok(SchemaState::Older(has));

@@ -61,6 +61,17 @@ async fn another_programs_tables_and_newer_schemas_are_left_alone() {
     database.client().await.batch_execute("CREATE TABLE invoices (id int)").await.unwrap();
     let words = PostgresStore::migrate(&database.config()).await.unwrap_err().to_string();
     assert!(words.contains("tables that are not Tollgate's"), "{words}");
+    // Other programs migrate with the same library.
+    let database = cluster().empty_database().await;
+    let history = "CREATE TABLE refinery_schema_history (version int4 PRIMARY KEY, name text, applied_on text, checksum text);
+        INSERT INTO refinery_schema_history (version) VALUES (3), (12)";
+    database.client().await.batch_execute(history).await.unwrap();
+    for words in [
+        PostgresStore::migrate(&database.config()).await.unwrap_err().to_string(),
+        refused(database.config()).await.to_string(),
+    ] {
+        assert!(words.contains("tables that are not Tollgate's"), "{words}");
+    }
     // The tables of an extension are no one's.
     let database = cluster().empty_database().await;
     database.client().await.batch_execute("CREATE EXTENSION pg_stat_statements").await.unwrap();
