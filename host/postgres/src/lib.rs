@@ -23,6 +23,7 @@ mod prepared_commit;
 mod read;
 mod record_audit;
 mod record_sizes;
+mod renewal;
 mod request_keys;
 mod schema;
 mod settings;

@@ -4,12 +4,14 @@
 use crate::config::PostgresConfig;
 use crate::connect::{EXCHANGE, Params, no_answer, params, query, run, single};
 use crate::error::explain;
-use crate::lease::{HostLease, OwnLease, Watcher, interval, longest_exchange};
+use crate::lease::{OwnLease, Watcher, interval, longest_exchange};
+use crate::renewal::{RELEASE_DEAD, RENEW, RenewalRows};
 use crate::schema::check_privileges;
 use crate::settings::unfinished_copy;
+use crate::turns::Turn;
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{OnceCell, mpsc, oneshot};
 use tokio_postgres::{Client, Row};
@@ -86,6 +88,9 @@ struct SharedState {
     /// The runs that this process drives, with their latest epochs. A run that the database says it owns,
     /// and that is not here, is released: the answer to its acquisition was lost.
     driven: Mutex<HashMap<String, u64>>,
+    /// The places in the queues of threads that this process has. Others of its places are given up: the answer
+    /// that named them was lost.
+    turns: Mutex<HashSet<i64>>,
     /// The agents that this host serves.
     agents: Mutex<Vec<String>>,
     served: Mutex<HostDescription>,
@@ -114,6 +119,7 @@ impl Member {
             id: Mutex::new(Arc::from("")),
             lease: Mutex::new(OwnLease::new(config.lease)),
             driven: Mutex::default(),
+            turns: Mutex::default(),
             agents: Mutex::default(),
             served: Mutex::default(),
         });
@@ -124,6 +130,7 @@ impl Member {
             shared: Arc::clone(&shared),
             client: Some(client),
             unknown: HashSet::new(),
+            unknown_turns: HashSet::new(),
             is_failing: false,
             on_freed: Box::new(on_freed),
             on_lapse: Arc::clone(&on_lapse),
@@ -201,12 +208,15 @@ impl Member {
         let _ = self.notes.send(Note::Release { run_id: run_id.to_owned(), epoch });
     }
 
-    /// Returns a function that ends a turn in the queue of a thread, by the turn's id.
-    pub(crate) fn turn_over(&self) -> impl Fn(i64) + Send + Sync + 'static {
-        let notes = self.notes.clone();
-        move |turn| {
+    /// Records a place in the queue of a thread, and returns it.
+    pub(crate) fn record_turn(&self, id: i64) -> Turn {
+        locked(&self.shared.turns).insert(id);
+        let (shared, notes) = (Arc::clone(&self.shared), self.notes.clone());
+        let over = Box::new(move |turn: i64| {
+            locked(&shared.turns).remove(&turn);
             let _ = notes.send(Note::TurnOver(turn));
-        }
+        });
+        Turn { id, over }
     }
 
     /// Waits until all releases are written.
@@ -245,6 +255,8 @@ struct Keeper {
     watcher: Watcher,
     /// Runs that the database says this host owns and that it did not drive at the last look.
     unknown: HashSet<String>,
+    /// Likewise, its places in queues without a caller.
+    unknown_turns: HashSet<i64>,
     /// Whether no statement was answered since the last failure.
     is_failing: bool,
     /// Called when runs were released.
@@ -389,6 +401,7 @@ impl Keeper {
             self.register().await?;
         }
         self.look_after_others(&looked).await?;
+        self.give_up_turns(&looked.turns).await?;
         self.reconcile(looked.owned).await
     }
 
@@ -433,6 +446,20 @@ impl Keeper {
             self.release(run_id, epoch).await?;
         }
         Ok(())
+    }
+
+    /// Gives up places in queues that have no caller. As for runs, one look is not enough.
+    async fn give_up_turns(&mut self, turns: &[i64]) -> Result<(), StoreError> {
+        let unknown: HashSet<i64> = {
+            let known = locked(&self.shared.turns);
+            turns.iter().copied().filter(|turn| !known.contains(turn)).collect()
+        };
+        let left: Vec<i64> = unknown.intersection(&self.unknown_turns).copied().collect();
+        self.unknown_turns = unknown;
+        if left.is_empty() {
+            return Ok(());
+        }
+        self.ask("DELETE FROM turns WHERE id = ANY($1)", params![(left, INT8_ARRAY)]).await.map(drop)
     }
 
     /// Releases a run unless its driver has changed.
@@ -486,82 +513,6 @@ impl Keeper {
             }
         }
         Ok(())
-    }
-}
-
-/// The runs of dead hosts, and of those that are forgotten.
-const LEFT_RUNS: &str = "runs r WHERE r.owner IS NOT NULL
-    AND NOT EXISTS (SELECT FROM hosts h WHERE h.id = r.owner AND h.state = 'up')";
-
-/// Their places in queues.
-const LEFT_TURNS: &str =
-    "turns t WHERE NOT EXISTS (SELECT FROM hosts h WHERE h.id = t.host AND h.state = 'up')";
-
-/// The hosts that have been dead for long.
-const OLD_HOSTS: &str = "hosts WHERE state = 'dead' AND lease_until < clock_timestamp() - interval '1 day'";
-
-/// Renews the row of this host, and reads the others, the runs that this one owns, and whether
-/// [`RELEASE_DEAD`] has anything to do.
-static RENEW: LazyLock<String> = LazyLock::new(|| {
-    format!(
-        "WITH renewed AS (UPDATE hosts SET renewals = renewals + 1, agents = $3, unserved = $4, tools = $5,
-            config = $6, lease_until = clock_timestamp() + $2 * interval '1 ms'
-        WHERE id = $1 AND state = 'up' RETURNING id)
-    SELECT 'me', id, 0::int8, 0::int8, 0::int8 FROM renewed
-    UNION ALL SELECT 'host', id, renewals, lease_ms,
-            (extract(epoch FROM lease_until - clock_timestamp()) * 1000)::int8
-        FROM hosts WHERE state = 'up' AND id <> $1
-    UNION ALL SELECT 'run', id, epoch, 0, 0 FROM runs WHERE owner = $1
-    UNION ALL SELECT 'left', '', 0, 0, 0 WHERE EXISTS (SELECT FROM {LEFT_RUNS})
-        OR EXISTS (SELECT FROM {LEFT_TURNS}) OR EXISTS (SELECT FROM {OLD_HOSTS})"
-    )
-});
-
-/// Releases the runs of dead hosts, with their places in queues, and forgets hosts that have been gone
-/// for long. Also finds runs that a host began after it was declared dead. A locked row is found at the
-/// next look.
-static RELEASE_DEAD: LazyLock<String> = LazyLock::new(|| {
-    format!(
-        "WITH left_behind AS (SELECT r.id FROM {LEFT_RUNS} ORDER BY r.id FOR UPDATE SKIP LOCKED),
-        freed AS (UPDATE runs SET owner = NULL, epoch = epoch + 1 FROM left_behind
-            WHERE runs.id = left_behind.id RETURNING 1),
-        queued AS (DELETE FROM {LEFT_TURNS}),
-        forgotten AS (DELETE FROM {OLD_HOSTS})
-    SELECT count(*) FROM freed"
-    )
-});
-
-/// The rows that a host reads with each renewal.
-#[derive(Default)]
-struct RenewalRows {
-    /// `false` if it was declared dead.
-    is_renewed: bool,
-    others: Vec<HostLease>,
-    /// The runs that it owns, with their epochs.
-    owned: Vec<(String, i64)>,
-    /// Whether dead hosts have left runs or turns behind.
-    is_left: bool,
-}
-
-impl RenewalRows {
-    /// Reads the rows of [`RENEW`].
-    fn read(rows: &[Row]) -> Self {
-        let mut looked = Self::default();
-        for row in rows {
-            let (id, number): (String, i64) = (row.get(1), row.get(2));
-            match row.get(0) {
-                "me" => looked.is_renewed = true,
-                "run" => looked.owned.push((id, number)),
-                "left" => looked.is_left = true,
-                _ => looked.others.push(HostLease {
-                    id,
-                    renewals: number,
-                    lease: Duration::from_millis(row.get::<_, i64>(3).unsigned_abs()),
-                    left_ms: row.get(4),
-                }),
-            }
-        }
-        looked
     }
 }
 

@@ -495,7 +495,6 @@ impl CoordinationStore for PostgresStore {
     }
 
     async fn queue(&self, thread_id: &str) -> Result<QueueTurn, StoreError> {
-        let over: Arc<dyn Fn(i64) + Send + Sync> = Arc::new(self.member.turn_over());
         let mut turn: Option<Turn> = None;
         loop {
             let (me, id) = (self.member.ensure_registered().await?, turn.as_ref().map(|turn| turn.id));
@@ -511,7 +510,7 @@ impl CoordinationStore for PostgresStore {
                 }
             });
             match looked.await? {
-                (id, None) => turn = Some(Turn { id, over: Arc::clone(&over) }),
+                (id, None) => turn = Some(self.member.record_turn(id)),
                 (_, Some(Some(true))) => return Ok(Box::new(turn)),
                 (_, Some(Some(false))) => tokio::time::sleep(turns::LOOK).await,
                 // This host was taken for dead; it queues again.

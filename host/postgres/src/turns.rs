@@ -1,7 +1,6 @@
 //! The queue of callers that wait for the same thread, across hosts: first come, first served.
 
 use crate::connect::{params, query};
-use std::sync::Arc;
 use std::time::Duration;
 use tokio_postgres::{Client, Error};
 
@@ -11,7 +10,7 @@ pub(crate) const LOOK: Duration = Duration::from_millis(100);
 /// A place in the queue of one thread. Dropping it lets the next caller in.
 pub(crate) struct Turn {
     pub(crate) id: i64,
-    pub(crate) over: Arc<dyn Fn(i64) + Send + Sync>,
+    pub(crate) over: Box<dyn Fn(i64) + Send + Sync>,
 }
 
 impl Drop for Turn {

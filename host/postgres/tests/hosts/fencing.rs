@@ -2,7 +2,7 @@
 
 use crate::cluster::cluster;
 use crate::proxy::{Mode, Proxy};
-use crate::{commit, prompt, started, step, until, until_locked};
+use crate::{PATIENCE, commit, prompt, started, step, until, until_locked};
 use std::time::Duration;
 use tollgate::store::{
     AuditFilter, AuditKind, AuditRecord, AuditStore, Commit, CommitError, CoordinationStore, RunCommand,
@@ -163,6 +163,33 @@ async fn the_end_of_a_turn_is_written_even_if_the_database_refused_it_once() {
     holds("SELECT is_called FROM tried").await;
     behind.batch_execute("DROP TRIGGER refuse ON turns").await.unwrap();
     holds("SELECT count(*) = 0 FROM turns").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_place_in_a_queue_whose_answer_is_lost_holds_up_no_caller_for_long() {
+    let database = cluster().database().await;
+    let proxy = Proxy::start(cluster().socket()).await;
+    let config = PostgresConfig::new(&proxy.url(&database.name)).unwrap().with_lease(LEASE).unwrap();
+    let store = PostgresStore::connect(config).await.unwrap();
+    // It is registered, and has a connection in its pool.
+    store.admit(Some("t"), None).await.unwrap();
+    let behind = database.client().await;
+    let places = async || {
+        let sql = "SELECT count(*) FROM turns";
+        behind.query_one(sql, &[]).await.unwrap().get::<_, i64>(0)
+    };
+    proxy.set(Mode::HoldAnswers);
+    let losing = async {
+        until("the place", async || (places().await == 1).then_some(())).await;
+        proxy.set(Mode::Cut);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        proxy.set(Mode::Pass);
+    };
+    let (turn, ()) = tokio::join!(tokio::time::timeout(PATIENCE, store.queue("t")), losing);
+    let turn = turn.expect("it is the caller's turn").unwrap();
+    assert_eq!(places().await, 1, "the lost place was given up, and that of the caller was not");
+    drop(turn);
+    until("the end of the turn", async || (places().await == 0).then_some(())).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

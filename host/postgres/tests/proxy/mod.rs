@@ -135,6 +135,9 @@ async fn pass(
         while state.holds(of_server) {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
+        if state.mode() == Mode::Cut as u8 {
+            return;
+        }
         if state.mode() == Mode::Delay as u8 {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
