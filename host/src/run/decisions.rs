@@ -3,6 +3,7 @@
 
 use super::driver::Driver;
 use super::{RunError, attempt};
+use crate::blocking::aside_if;
 use crate::error::HostError;
 use crate::stream::Delivery;
 use std::sync::Arc;
@@ -47,7 +48,9 @@ impl Driver {
     pub(super) async fn take_delivery(&mut self, delivery: Delivery) -> Result<(), RunError> {
         let Delivery { decisions, taken } = delivery;
         let input = Input::Decided(decisions);
-        if let Err(refused) = self.run.decide(self.parts.toolbox.catalog(), 0, &input) {
+        let catalog = self.parts.toolbox.catalog();
+        let takes_long = self.run.takes_long(catalog, &input);
+        if let Err(refused) = aside_if(takes_long, || self.run.decide(catalog, 0, &input)) {
             // A sender that has left does not need the answer.
             let _ = taken.send(Err(refused.into()));
             return Ok(());

@@ -3,9 +3,10 @@
 use crate::catalog::ToolVersion;
 use crate::outcome::{Ticket, Usage};
 use crate::proposal::Arguments;
-use crate::schema::{Schema, SchemaError};
+use crate::schema::{Schema, SchemaError, Violation};
 use crate::state::StateChange;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use smol_str::SmolStr;
 use std::sync::{Arc, OnceLock};
 
@@ -70,6 +71,15 @@ impl SuspendedCall {
         let Some(schema) = &self.ticket.response_schema else { return Ok(None) };
         self.answer.compiled.get_or_init(|| Schema::compile(schema)).as_ref().map(Some)
     }
+
+    /// Returns the violations of that schema by an answer. Compiling the schema and checking the answer
+    /// may take a second.
+    ///
+    /// # Errors
+    /// Same as [`answer_schema`](Self::answer_schema).
+    pub fn violations(&self, answer: &Value) -> Result<Vec<Violation>, &SchemaError> {
+        Ok(self.answer_schema()?.map(|schema| schema.violations(answer)).unwrap_or_default())
+    }
 }
 
 /// A question that a child run asks a person.
@@ -111,7 +121,7 @@ impl From<Schema> for AnswerSchema {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     fn asks(response_schema: Value) -> SuspendedCall {
         serde_json::from_value(json!({

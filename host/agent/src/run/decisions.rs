@@ -179,9 +179,7 @@ impl Run {
 fn check_answer(asked: &SuspendedCall, value: &Value) -> Result<(), InputRefusal> {
     json::check_recordable(value)
         .map_err(|why| InputRefusal::new(format!("the answer cannot be recorded: {why}")))?;
-    let schema = asked.answer_schema().map_err(|e| InputRefusal::new(e.to_string()))?;
-    let Some(schema) = schema else { return Ok(()) };
-    let violations = schema.violations(value);
+    let violations = asked.violations(value).map_err(|e| InputRefusal::new(e.to_string()))?;
     if violations.is_empty() {
         return Ok(());
     }

@@ -81,6 +81,21 @@ mod tests {
         assert_eq!(no.map(|no| (no.answer, no.reason)), Ok((DecisionAnswer::Cancel, Some("no".to_owned()))));
     }
 
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn z1_checking_an_answer_does_not_hold_up_other_requests() {
+        // Each element is compared with each number before it fits.
+        let numbers = (1..40).map(|number| json!({"const": number}));
+        let schema = json!({"items": {"anyOf": numbers.chain([json!({})]).collect::<Vec<_>>()}});
+        let (asked, answer) = (asks(schema), json!(vec![0; 100_000]));
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let checking = tokio::spawn(async move {
+            drop(tokio::spawn(async move { sender.send(()) }));
+            drop(fits(&asked, &answer));
+            receiver.try_recv()
+        });
+        assert_eq!(checking.await.expect("it does not panic"), Ok(()), "the other request ran meanwhile");
+    }
+
     #[test]
     fn repeated_decisions_have_one_id() {
         let yes = |target: &str| repeatable(Decision::resume(target, true), "run").id;

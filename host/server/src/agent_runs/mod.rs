@@ -35,6 +35,7 @@ use axum::response::Response;
 use serde_json::{Value, json};
 use std::borrow::Borrow;
 use std::sync::Arc;
+use tollgate::blocking::block_in_place;
 use tollgate::store::{RunFilter, RunSummary};
 use tollgate::tools::Reservation;
 use tollgate::{Agent, DIRECT_AGENT};
@@ -327,8 +328,7 @@ fn own_thread<'a>(spec: &'a RunSpec, principal: &str) -> Option<&'a str> {
 /// Checks that an answer fits the question's schema.
 pub(crate) fn fits(asked: &SuspendedCall, value: &Value) -> Result<(), Problem> {
     let unusable = |why: String| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "does_not_fit", why);
-    let schema = asked.answer_schema().map_err(|why| unusable(why.to_string()))?;
-    let violations = schema.map(|schema| schema.violations(value)).unwrap_or_default();
+    let violations = block_in_place(|| asked.violations(value)).map_err(|why| unusable(why.to_string()))?;
     if violations.is_empty() {
         return Ok(());
     }

@@ -12,6 +12,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use sha2::{Digest as _, Sha256};
 use std::time::Duration;
+use tollgate::blocking::block_in_place;
 use tollgate::store::RunSummary;
 use tollgate_agent::gate::permissions::{self, Scope as Remembered};
 use tollgate_agent::run::event::SuspendedCall;
@@ -102,8 +103,7 @@ fn answer(asked: &SuspendedCall, entries: &Entries) -> Result<DecisionAnswer, Ve
         _ => return Err(refused("The form came without its button. Press the button again.".to_owned())),
     }
     let value = Form::of(asked).value(entries)?;
-    let schema = asked.answer_schema().map_err(|why| refused(why.to_string()))?;
-    let violations = schema.map(|schema| schema.violations(&value)).unwrap_or_default();
+    let violations = block_in_place(|| asked.violations(&value)).map_err(|why| refused(why.to_string()))?;
     if violations.is_empty() {
         return Ok(DecisionAnswer::Resume(value));
     }
