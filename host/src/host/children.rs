@@ -13,7 +13,7 @@ use crate::stream::Publisher;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
-use tollgate_agent::child::ChildStatus;
+use tollgate_agent::child::{ChildError, ChildStatus};
 use tollgate_agent::context::RunIdentity;
 use tollgate_agent::run::{ChildEnd, Input, Phase, Run, RunSpec, Thread};
 
@@ -21,6 +21,12 @@ use tollgate_agent::run::{ChildEnd, Input, Phase, Run, RunSpec, Thread};
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The interval at which the status of a child that another process drives is read again.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
+/// How long a child that has ended waits for memory to parse its answer.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
+/// An answer that takes less memory once parsed is parsed without a reservation, in bytes.
+const SMALL_ANSWER_BYTES: u64 = 256 * 1024;
+/// The answer is parsed, and copied for the call that asked.
+const ANSWER_COPIES: u64 = 2;
 
 impl Host {
     /// Starts a child, or resumes it from its record: a child that ended returns its outcome,
@@ -94,7 +100,7 @@ impl Host {
             }
             None => folded.run,
         };
-        let ran = self.ran(&run, exports);
+        let ran = self.ran(&run, exports).await;
         if let ChildEnd::Ended { status, .. } = &ran.end {
             updates.ended(status);
         }
@@ -121,13 +127,11 @@ impl Host {
     /// Ends a child that no process is running.
     pub(super) async fn end_child(&self, run_id: &str) -> Result<ChildRunResult, HostError> {
         let Some(spec) = self.store().run_spec(run_id).await? else {
-            return Ok(ChildRunResult::refused(tollgate_agent::child::ChildError::ExecutionFailed(
-                "it had not begun".to_owned(),
-            )));
+            return Ok(ChildRunResult::refused(ChildError::ExecutionFailed("it had not begun".to_owned())));
         };
         let FoldedRun { run, clock, .. } = self.folded(run_id, &spec, FoldPurpose::Inspect).await?;
         if run.is_finished() {
-            return Ok(self.ran(&run, &[]));
+            return Ok(self.ran(&run, &[]).await);
         }
         let input = Input::Cancel { reason: "the call that asked for it is over".to_owned() };
         let (cancel, run_id) = (CancellationToken::new(), Arc::<str>::from(run_id));
@@ -135,7 +139,7 @@ impl Host {
         let mut parts = self.parts(Arc::clone(&run_id), Arc::clone(&run_id), cancel, publisher);
         parts.epoch = self.acquire(&run_id, run.events()).await?;
         let (_, run) = boxed(Driver::new(parts, run, 0).at(clock), Some(input)).await?;
-        Ok(self.ran(&run, &[]))
+        Ok(self.ran(&run, &[]).await)
     }
 
     /// Refuses operations that are reserved to the parent.
@@ -202,13 +206,32 @@ impl Host {
         decided.is_ok_and(|events| !events.is_empty())
     }
 
-    fn ran(&self, run: &Run, exports: &[String]) -> ChildRunResult {
-        let outcome = run.child_outcome(self.toolbox().catalog().keys(), exports);
+    /// Returns the result of a child. Its answer is parsed if there is memory for it.
+    async fn ran(&self, run: &Run, exports: &[String]) -> ChildRunResult {
+        let bytes = run.output_bytes().saturating_mul(ANSWER_COPIES);
+        let (budget, is_large) = (self.memory_budget(), bytes > SMALL_ANSWER_BYTES);
+        let memory = match is_large && bytes <= budget.total_bytes() {
+            // The run that waits for it holds memory.
+            true => budget.reserve_unqueued(bytes, ANSWER_PATIENCE).await,
+            false => None,
+        };
+        if is_large && memory.is_none() {
+            let why = format!(
+                "reading its answer would take {bytes} bytes, for which there is no memory now; the limit is \
+                 memory_budget_bytes = {}, of all runs and calls together, which an operator can raise{}",
+                budget.total_bytes(),
+                budget.limit_place()
+            );
+            let end = run.child_end(ChildStatus::Failed(why.clone()));
+            return ChildRunResult { end, outcome: Err(ChildError::ExecutionFailed(why)), _memory: None };
+        }
+        let toolbox = self.toolbox();
+        let outcome = aside_if(is_large, || run.child_outcome(toolbox.catalog().keys(), exports));
         let status = match &outcome.status {
             ChildStatus::Suspended(_) => ChildStatus::Cancelled,
             status => status.clone(),
         };
-        ChildRunResult { end: run.child_end(status), outcome: Ok(outcome) }
+        ChildRunResult { end: run.child_end(status), outcome: Ok(outcome), _memory: memory }
     }
 }
 

@@ -9,7 +9,7 @@ use tollgate_agent::child::{ChildError, ChildOutcome, ChildStatus, Streaming};
 use tollgate_agent::message::TokenUsage;
 use tollgate_agent::run::child_plan::ChildPlace;
 use tollgate_agent::run::{ChildEnd, ChildPlan, Decision};
-use tollgate_sandbox::{Report, ReportSink as _};
+use tollgate_sandbox::{Report, ReportSink as _, Reservation};
 
 /// The result of a child run.
 pub(crate) struct ChildRunResult {
@@ -17,6 +17,8 @@ pub(crate) struct ChildRunResult {
     pub(crate) end: ChildEnd,
     /// The outcome for the tool.
     pub(crate) outcome: Result<ChildOutcome, ChildError>,
+    /// The memory of a large answer.
+    pub(crate) _memory: Option<Reservation>,
 }
 
 /// The parameters for starting or resuming a child.
@@ -35,7 +37,7 @@ impl ChildRunResult {
     pub(super) fn broke(why: String) -> Self {
         let status = ChildStatus::Failed(why.clone());
         let end = ChildEnd::Ended { status, steps: 0, tokens: TokenUsage::default() };
-        Self { end, outcome: Err(ChildError::ExecutionFailed(why)) }
+        Self { end, outcome: Err(ChildError::ExecutionFailed(why)), _memory: None }
     }
 
     /// Returns the result of a child that could not begin.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tollgate::models::{ScriptedModel, ScriptedTurn};
 use tollgate::run::{LiveContent, RunEnd, RunUpdate};
 use tollgate::store::RunFilter;
-use tollgate::tools::{NativePlugin, NativeTool, Report, ToolCall};
+use tollgate::tools::{MemoryBudget, NativePlugin, NativeTool, Report, ToolCall};
 use tollgate::{Agent, CallRequest, Host, HostBuilder, HostError, RequestRefusal, RunRequest};
 use tollgate_agent::child::{ChildError, ChildRequest, ChildStatus};
 use tollgate_agent::descriptor::{ExecutionPolicy, ToolDescriptor};
@@ -246,6 +246,22 @@ async fn d13_the_caller_reads_all_that_the_child_said() {
         (&data["response"], &data["streamed"]),
         (&json!("Here it is."), &json!("Let me look. Here it is."))
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn z3_the_answer_of_a_child_is_parsed_only_if_there_is_memory_for_it() {
+    let budget = MemoryBudget::new(16 << 20);
+    let ended = async |objects: usize| {
+        let answer = format!("[{}0]", r#"{"":0},"#.repeat(objects));
+        let scout = agent("scout", vec![ScriptedTurn::text(answer)]).with_output(json!({"type": "array"}));
+        let turns = vec![ScriptedTurn::calls([("delegate", json!({}))]), ScriptedTurn::text("Done.")];
+        let host = builder(&StoreAt::memory(), vec![scout, agent("default", turns)]);
+        run(&host.memory_budget(budget.clone()).build().unwrap()).await
+    };
+    assert_eq!(data(&ended(5_000).await)["status"], Value::Null);
+    let words = message(&ended(40_000).await);
+    assert!(words.contains("memory_budget_bytes = 16777216"), "{words}");
+    assert_eq!(budget.reserved_bytes(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -55,14 +55,11 @@ impl Run {
     #[must_use]
     pub fn child_outcome(&self, keys: &KeySet, exports: &[String]) -> ChildOutcome {
         let mut status = self.child_status();
-        let output = match (&status, self.output()) {
-            (ChildStatus::Completed, Err(why)) => {
-                status = ChildStatus::Failed(why.to_string());
-                None
-            }
-            (ChildStatus::Completed, Ok(output)) => output,
-            _ => None,
-        };
+        let output = if matches!(status, ChildStatus::Completed) { self.output() } else { Ok(None) };
+        let output = output.unwrap_or_else(|why| {
+            status = ChildStatus::Failed(why.to_string());
+            None
+        });
         let mut response = self.last_text.clone();
         if response.len() > MAX_CHILD_TEXT_BYTES {
             crate::text::cut(&mut response, MAX_CHILD_TEXT_BYTES);
@@ -112,6 +109,18 @@ impl Run {
                 ChildEnd::Ended { status, steps: self.usage.all_steps(), tokens: self.usage.all_tokens() }
             }
         }
+    }
+
+    /// Returns the memory in bytes that [`child_outcome`](Self::child_outcome) takes at most to parse the
+    /// answer; 0 if it does not parse it.
+    #[must_use]
+    pub fn output_bytes(&self) -> u64 {
+        if self.spec.agent.output.is_none() || !matches!(self.child_status(), ChildStatus::Completed) {
+            return 0;
+        }
+        let measure = json::measure(self.last_text.as_bytes());
+        // An answer of more values is refused.
+        if measure.nodes > json::MAX_NODES { 0 } else { measure.parsed_bytes }
     }
 
     /// Returns the run's answer in the shape of its agent's schema, if there is one.
