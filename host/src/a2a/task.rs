@@ -1,5 +1,6 @@
 //! A remote task as the server describes it, cleaned and bounded.
 
+use crate::blocking::block_in_place;
 use serde_json::{Value, json};
 use tollgate_agent::context::Resumption;
 use tollgate_agent::json::written_bytes;
@@ -244,7 +245,7 @@ fn listed(question: &Value) -> Option<Value> {
 
 /// Returns a schema that this host can check; without one, the remote server alone checks.
 fn usable(schema: &Value) -> Option<Value> {
-    (schema.is_object() && Schema::compile(schema).is_ok()).then(|| schema.clone())
+    (schema.is_object() && block_in_place(|| Schema::compile(schema)).is_ok()).then(|| schema.clone())
 }
 
 #[cfg(test)]
