@@ -6,6 +6,14 @@ use tollgate_agent::text;
 
 /// The maximum number of calls in one reply. By default a run makes at most 256 in all.
 pub const MAX_REPLY_CALLS: usize = 1_024;
+/// The maximum number of bytes read of one streamed reply.
+pub const MAX_REPLY_BYTES: usize = 32 * 1024 * 1024;
+/// The maximum number of bytes read of one event of a stream, or of one line of a stream without
+/// events. Whole replies are shorter.
+pub const MAX_EVENT_BYTES: usize = 4 * 1024 * 1024;
+/// The maximum number of bytes that the parsed form of one event may take. Each event is parsed as a
+/// whole, and small values take up to a hundred times as much memory as text.
+pub const MAX_EVENT_PARSED_BYTES: u64 = 32 * 1024 * 1024;
 /// The maximum number of bytes shown of a provider's message.
 const MAX_MESSAGE_BYTES: usize = 2_000;
 /// The number of bytes read before secrets are removed. If the message were cut to its final

@@ -17,7 +17,9 @@ mod secret;
 mod text_calls;
 
 pub use config::{ModelConfig, ModelConfigError, ProviderName, ToolCalls};
-pub use fault::{FaultKind, MAX_REPLY_CALLS, ModelFault};
+pub use fault::{
+    FaultKind, MAX_EVENT_BYTES, MAX_EVENT_PARSED_BYTES, MAX_REPLY_BYTES, MAX_REPLY_CALLS, ModelFault,
+};
 pub use http_client::{HttpClientError, causes, http_client, is_loopback, tls_with};
 pub use provider::{Provider, ReasoningEffort};
 #[cfg(feature = "providers")]

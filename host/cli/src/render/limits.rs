@@ -5,8 +5,9 @@ use serde_json::{Map, Value, json};
 use std::time::Duration;
 use tollgate::CLIENT_MEMORY_PART;
 use tollgate::config::Config;
-use tollgate::models::MAX_REPLY_CALLS;
-use tollgate_agent::descriptor::MAX_PARSED_BYTES;
+use tollgate::models;
+use tollgate_agent::content::{MAX_CONTENT_BYTES, MAX_PARTS};
+use tollgate_agent::descriptor::{MAX_PARSED_BYTES, MAX_STATE_KEYS, MAX_TOOLS};
 use tollgate_agent::gate::permissions::MAX_REMEMBERED;
 use tollgate_agent::health::TRAPS_THAT_DISABLE;
 use tollgate_agent::prompt::{MAX_FILLED, MAX_FILLED_BYTES};
@@ -18,7 +19,7 @@ use tollgate_agent::state::change::{
     MAX_MUTATION_BYTES, MAX_MUTATIONS, MAX_MUTATIONS_BYTES, MAX_VALUE_BYTES, MAX_VALUES_BYTES,
 };
 use tollgate_agent::state::key::MAX_INITIAL_BYTES;
-use tollgate_agent::{json as agent_json, schema};
+use tollgate_agent::{child, json as agent_json, schema};
 use tollgate_sandbox as sandbox;
 
 /// Returns the limits of a run, of the host and its store, and the fixed ones, each with its unit in
@@ -48,7 +49,8 @@ pub(crate) fn as_json(config: &Config) -> Value {
         "min_free_bytes": store.limits.min_free_bytes,
         "keep_s": store.keep.map(|keep| keep.as_secs()),
     });
-    let parts = [of_calls(), of_schemas(), of_loading(), of_files_and_http(), of_clients_and_servers()];
+    let parts =
+        [of_calls(), of_runs(), of_schemas(), of_loading(), of_files_and_http(), of_clients_and_servers()];
     let fixed: Map<String, Value> = parts.into_iter().filter_map(into_object).flatten().collect();
     json!({"run": limits.run, "host": host, "store": store, "fixed": fixed})
 }
@@ -57,6 +59,8 @@ fn of_calls() -> Value {
     json!({
         "arguments_bytes": MAX_ARGUMENTS_BYTES,
         "answer_bytes": MAX_ANSWER_BYTES,
+        "content_parts": MAX_PARTS,
+        "content_bytes": MAX_CONTENT_BYTES,
         "json_depth": agent_json::MAX_DEPTH,
         "mutations": MAX_MUTATIONS,
         "mutation_bytes": MAX_MUTATION_BYTES,
@@ -66,12 +70,26 @@ fn of_calls() -> Value {
         "ticket_action_bytes": MAX_ACTION_BYTES,
         "ticket_message_bytes": MAX_MESSAGE_BYTES,
         "ticket_parameters_bytes": MAX_PARAMETERS_BYTES,
+        "remembered_answers": MAX_REMEMBERED,
+        "traps_that_disable": TRAPS_THAT_DISABLE,
+    })
+}
+
+fn of_runs() -> Value {
+    json!({
         "prompt_values": MAX_FILLED,
         "prompt_value_bytes": MAX_FILLED_BYTES,
-        "remembered_answers": MAX_REMEMBERED,
-        "reply_calls": MAX_REPLY_CALLS,
+        "reply_bytes": models::MAX_REPLY_BYTES,
+        "reply_calls": models::MAX_REPLY_CALLS,
+        "reply_event_bytes": models::MAX_EVENT_BYTES,
+        "reply_event_parsed_bytes": models::MAX_EVENT_PARSED_BYTES,
         "reruns": MAX_RERUNS,
-        "traps_that_disable": TRAPS_THAT_DISABLE,
+        "child_depth": child::MAX_DEPTH,
+        "children_of_call": child::MAX_CHILDREN,
+        "child_messages": child::MAX_CHILD_MESSAGES,
+        "child_messages_bytes": child::MAX_CHILD_MESSAGES_BYTES,
+        "child_keys": child::MAX_CHILD_KEYS,
+        "child_text_bytes": child::MAX_CHILD_TEXT_BYTES,
     })
 }
 
@@ -93,6 +111,8 @@ fn of_schemas() -> Value {
         "component_patterns_bytes": schema::MAX_PATTERNS_BYTES,
         "initial_value_bytes": MAX_INITIAL_BYTES,
         "descriptor_parsed_bytes": MAX_PARSED_BYTES,
+        "component_tools": MAX_TOOLS,
+        "component_state_keys": MAX_STATE_KEYS,
     })
 }
 

@@ -18,6 +18,15 @@ fn t7_the_places_of_one_component_are_shown_and_can_be_set() {
 /// Limits that no configuration changes.
 const FIXED: &[(&str, u64)] = &[
     ("arguments_bytes", 16 << 20),
+    ("content_parts", 64),
+    ("content_bytes", 3 << 20),
+    ("component_tools", 64),
+    ("component_state_keys", 64),
+    ("children_of_call", 64),
+    ("child_messages_bytes", 1 << 20),
+    ("reply_bytes", 32 << 20),
+    ("reply_event_bytes", 4 << 20),
+    ("reply_event_parsed_bytes", 32 << 20),
     ("ticket_action_bytes", 64),
     ("ticket_message_bytes", 4 << 10),
     ("ticket_parameters_bytes", 64 << 10),

@@ -10,8 +10,8 @@
 //! reason, it gets one piece at a time, and the number of pieces is limited.
 
 use super::errors;
-use super::frames::MAX_EVENT_BYTES;
 use crate::ModelFault;
+use crate::fault::MAX_EVENT_BYTES;
 use reqwest::StatusCode;
 use std::cell::Cell;
 use std::future::poll_fn;

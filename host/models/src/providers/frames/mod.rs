@@ -8,24 +8,13 @@ mod gemini;
 mod ollama;
 mod openai;
 
-use crate::fault::MAX_REPLY_CALLS;
+use crate::fault::{MAX_EVENT_BYTES, MAX_EVENT_PARSED_BYTES, MAX_REPLY_BYTES, MAX_REPLY_CALLS};
 use crate::provider::Provider;
 use crate::{ModelFault, ReplyMemory};
 use serde_json::value::RawValue;
 use std::sync::Arc;
 use tollgate_agent::json;
 use tollgate_agent::message::TokenUsage;
-
-/// The maximum number of bytes read of one streamed reply.
-const MAX_REPLY_BYTES: usize = 32 * 1024 * 1024;
-
-/// The maximum number of bytes read of one event of a stream, or of one line of a stream without
-/// events. Whole replies are shorter.
-pub(super) const MAX_EVENT_BYTES: usize = 4 * 1024 * 1024;
-
-/// The maximum number of bytes that the parsed form of one event may take. The library parses each
-/// event as a whole, and small values take up to a hundred times as much memory as text.
-const MAX_EVENT_PARSED_BYTES: u64 = 32 * 1024 * 1024;
 
 /// A reply up to this size is kept without a reservation, in bytes.
 const SMALL_BYTES: u64 = 256 * 1024;
