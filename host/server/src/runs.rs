@@ -152,6 +152,8 @@ pub struct UsageDocument {
     pub wall_us: u64,
     /// The most memory that one attempt held, in bytes.
     pub memory_bytes: u64,
+    /// Whether the figures of attempts are lower bounds, because one was stopped from outside.
+    pub at_least: bool,
 }
 
 impl From<&RunUsage> for UsageDocument {
@@ -165,6 +167,7 @@ impl From<&RunUsage> for UsageDocument {
             fuel: usage.tools.fuel,
             wall_us: usage.tools.wall_us,
             memory_bytes: usage.tools.memory_bytes,
+            at_least: usage.tools.at_least,
         }
     }
 }
@@ -462,6 +465,7 @@ mod tests {
     use tokio::time::timeout;
     use tollgate::config::ServeConfig;
     use tollgate::{CallRequest, FnTool, Host, SqliteStore};
+    use tollgate_agent::outcome::Usage;
 
     /// A backstop for waits that would otherwise hang.
     const PATIENCE: Duration = Duration::from_secs(60);
@@ -489,5 +493,12 @@ mod tests {
         assert!(timeout(PATIENCE, folded(&state, &ian, &small)).await.unwrap().is_ok());
         held.pop();
         assert!(timeout(PATIENCE, folded(&state, &ian, &large)).await.unwrap().is_ok());
+    }
+
+    #[test]
+    fn z21_the_usage_of_a_call_that_was_cut_is_marked_for_clients() {
+        let cut = RunUsage { tools: Usage { at_least: true, ..Usage::default() }, ..RunUsage::default() };
+        assert!(UsageDocument::from(&cut).at_least);
+        assert!(!UsageDocument::from(&RunUsage::default()).at_least);
     }
 }

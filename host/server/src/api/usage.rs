@@ -97,6 +97,8 @@ pub(super) struct UsageRow {
     fuel: u64,
     /// Wall time of attempts in microseconds.
     wall_us: u64,
+    /// Whether `fuel` and `wall_us` are lower bounds, because an attempt was stopped from outside.
+    at_least: bool,
     /// The cost of the tokens by the prices in [serve]; absent if the model has no price.
     #[serde(skip_serializing_if = "Option::is_none")]
     cost: Option<f64>,
@@ -185,6 +187,7 @@ async fn by_tool(state: &ServerState, bucket: Bucket, from: u64, to: u64) -> Res
         row.calls += 1;
         row.fuel = row.fuel.saturating_add(used.fuel);
         row.wall_us = row.wall_us.saturating_add(used.wall_us);
+        row.at_least |= used.at_least;
     }
     Ok(rows.table(complete_from))
 }
@@ -269,6 +272,7 @@ impl UsageRow {
         self.calls += u64::from(usage.calls);
         self.fuel = self.fuel.saturating_add(usage.tools.fuel);
         self.wall_us = self.wall_us.saturating_add(usage.tools.wall_us);
+        self.at_least |= usage.tools.at_least;
     }
 
     fn add_tokens(&mut self, tokens: TokenUsage, price: Option<Price>) {
@@ -286,4 +290,21 @@ fn prices<'a>(
     run: &RunSummary,
 ) -> Prices<'a, impl Fn(&str) -> Option<Price> + use<'a>> {
     Prices { configured: model_of(state, run).map(String::as_str), price: |model: &str| state.price(model) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tollgate_agent::outcome::Usage;
+
+    #[test]
+    fn z21_a_sum_with_a_call_that_was_cut_is_marked() {
+        let cut = RunUsage { tools: Usage { at_least: true, ..Usage::default() }, ..RunUsage::default() };
+        let mut row = UsageRow::default();
+        row.add_calls(&RunUsage::default());
+        assert!(!row.at_least);
+        row.add_calls(&cut);
+        row.add_calls(&RunUsage::default());
+        assert!(row.at_least);
+    }
 }

@@ -206,11 +206,12 @@ fn used(usage: &Usage, limits: Option<AttemptLimits>) -> Markup {
     let fuel = limits.and_then(|limits| limits.fuel).map(|fuel| fuel.saturating_mul(attempts));
     let memory = limits.and_then(|limits| limits.memory_bytes);
     let of = |limit: Option<String>| limit.map_or_else(String::new, |limit| format!(" of {limit}"));
+    let at_least = if usage.at_least { "at least " } else { "" };
     html! {
         " · " (text::count(attempts, "attempt")) ", "
         (text::micros(usage.wall_us)) (of(time.map(text::span))) " in the tool"
-        @if usage.fuel > 0 { ", " (text::amount(usage.fuel)) (of(fuel.map(text::amount))) " fuel" }
-        @if usage.memory_bytes > 0 { ", " (text::bytes(usage.memory_bytes)) (of(memory.map(text::bytes))) " memory" }
+        @if usage.fuel > 0 { ", " (at_least) (text::amount(usage.fuel)) (of(fuel.map(text::amount))) " fuel" }
+        @if usage.memory_bytes > 0 { ", " (at_least) (text::bytes(usage.memory_bytes)) (of(memory.map(text::bytes))) " memory" }
     }
 }
 
@@ -413,6 +414,8 @@ mod tests {
         ] {
             assert_eq!(used(&usage, limits).into_string(), format!(" · 2 attempts, {words}"));
         }
+        let cut = used(&Usage { at_least: true, ..usage }, None).into_string();
+        assert!(cut.ends_with(", at least 47.9 k fuel, at least 192 KiB memory"), "z21: {cut}");
         let native = Usage { wall_us: 700, attempts: 1, ..Usage::default() };
         let limits = AttemptLimits { timeout_ms: 1_500, ..AttemptLimits::default() };
         let shown = used(&native, Some(limits)).into_string();

@@ -42,6 +42,8 @@ pub(super) struct Sums {
     pub(super) tokens: TokenUsage,
     pub(super) fuel: u64,
     pub(super) wall_us: u64,
+    /// Whether fuel and time are lower bounds, because an attempt was stopped from outside.
+    at_least: bool,
     /// `None` if no price is configured.
     pub(super) cost: Option<f64>,
 }
@@ -70,6 +72,13 @@ impl Sums {
         self.calls += u64::from(usage.calls);
         self.fuel += usage.tools.fuel;
         self.wall_us += usage.tools.wall_us;
+        self.at_least |= usage.tools.at_least;
+    }
+
+    /// Returns the fuel as shown.
+    fn shown_fuel(&self) -> String {
+        let at_least = if self.at_least { "at least " } else { "" };
+        format!("{at_least}{}", text::amount(self.fuel))
     }
 }
 
@@ -216,6 +225,7 @@ impl Report {
             sums.failed_calls += u64::from(failed);
             sums.fuel += usage.fuel;
             sums.wall_us += usage.wall_us;
+            sums.at_least |= usage.at_least;
         }
     }
 }
@@ -270,7 +280,7 @@ pub(super) async fn page(viewer: Viewer, filters: Filters) -> Result<Markup, Fai
             (tile("Runs", text::number(all.runs), Some(format!("{} failed", all.failed_runs))))
             (tile("Calls", text::number(all.calls), Some(format!("{} failed", all.failed_calls))))
             (tile("Tokens", text::amount(all.tokens.total()), Some(format!("{} written", text::amount(all.tokens.output_tokens)))))
-            (tile("In tools", text::micros(all.wall_us), (all.fuel > 0).then(|| format!("{} fuel", text::amount(all.fuel)))))
+            (tile("In tools", text::micros(all.wall_us), (all.fuel > 0).then(|| format!("{} fuel", all.shown_fuel()))))
             @if let Some(cost) = all.cost { (tile("Cost", text::money(cost), None)) }
         }
         div.charts {
@@ -321,7 +331,7 @@ fn group_table(report: &Report, by: &str, by_label: &str) -> Markup {
                     td.share { svg viewBox="0 0 100 4" preserveAspectRatio="none" aria-hidden="true" { rect.good width=(sums.calls * 100 / most) height="4" {} } }
                     td.num { (text::number(if by == "person" || by == "model" { sums.failed_runs } else { sums.failed_calls })) }
                     @if !is_tool { td.num { (text::amount(sums.tokens.total())) } }
-                    @if has_fuel { td.num { (text::amount(sums.fuel)) } }
+                    @if has_fuel { td.num { (sums.shown_fuel()) } }
                     td.num { (text::micros(sums.wall_us)) }
                     @if has_cost { td.num { @if let Some(cost) = sums.cost { (text::money(cost)) } } }
                 } } }
