@@ -469,6 +469,14 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         party: "component",
+        does: "Is large, and is loaded as a gate, from a registry or from the record instead of the tools directory.",
+        outcome: "Its bytes are reserved like those of a tool's file.",
+        limit: "64 MiB in all, `memory_budget_bytes`",
+        file: "host/sandbox/src/sandbox/gates.rs",
+        test: "z4_what_is_compiled_is_part_of_the_memory_budget_however_it_is_loaded",
+    },
+    Attempt {
+        party: "component",
         does: "Takes over the process that compiles it, and tries to leave it.",
         outcome: "Nothing that it tries succeeds.",
         limit: "`compile_memory_bytes`, `compile_cpu_ms`, `compile_wall_ms`",

@@ -309,6 +309,14 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         party: "model server",
+        does: "Answers an agent that promises JSON, and was asked by another, with many tiny values.",
+        outcome: "The answer is parsed only if there is memory for it and its copy; otherwise the child has failed.",
+        limit: "`memory_budget_bytes`",
+        file: "host/tests/runs/children.rs",
+        test: "z3_the_answer_of_a_child_is_parsed_only_if_there_is_memory_for_it",
+    },
+    Attempt {
+        party: "model server",
         does: "Sends arguments that would take more than the memory of the host.",
         outcome: "The run waits for memory, or its reply fails.",
         limit: "a quarter of `memory_budget_bytes`",
