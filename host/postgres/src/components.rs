@@ -1,7 +1,7 @@
 //! The components that runs called. Their bytes are stored in parts, one statement each, so that a
 //! slow connection delays a large component and does not fail it.
 
-use crate::connect::{Params, params, query, run};
+use crate::connect::{Params, find, params, query, run};
 use crate::database::Database;
 use std::sync::{Arc, PoisonError};
 use tollgate_agent::digest::digest;
@@ -97,7 +97,7 @@ impl Database {
         self.read(|client| {
             let row = row();
             async move {
-                let rows = query(&client, sql, row).await?;
+                let rows = find(&client, sql, row).await?;
                 client.finish();
                 Ok(rows.first().map(|row| row.get(0)))
             }

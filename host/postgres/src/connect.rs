@@ -221,8 +221,14 @@ pub(crate) fn query<'a>(
     Box::pin(async move { client.query_typed(sql, &borrowed(&params)).await })
 }
 
-/// Sends a query that only reads, as [`query`] does. No text of the database contains a NUL character, and the
-/// server refuses one as a parameter. So an id with one is unknown: no row is found.
+/// Returns whether the database can have something of this id. None of its texts contains a NUL character, and the
+/// server refuses one as a parameter.
+pub(crate) fn may_exist(id: &str) -> bool {
+    !id.contains('\0')
+}
+
+/// Sends a query that only reads, as [`query`] does. An id that cannot [exist](may_exist) is unknown: no row is
+/// found.
 pub(crate) async fn find(
     client: &Client,
     sql: &str,

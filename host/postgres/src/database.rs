@@ -2,7 +2,7 @@
 
 use crate::commit::{CommitFailure, Sender, commit, folded_changes, rests};
 use crate::connect::{
-    Busy, EXCHANGE, Params, exchange_of, explain_pool, int8, no_answer, params, query, run,
+    Busy, EXCHANGE, Params, exchange_of, explain_pool, find, int8, may_exist, no_answer, params, query, run,
 };
 use crate::conversations::Conversations;
 use crate::error::{Failure, explain, failure};
@@ -263,6 +263,9 @@ impl Database {
         host: &str,
         known: u64,
     ) -> Result<(Option<u64>, Option<(u64, bool)>), StoreError> {
+        if !may_exist(run_id) {
+            return Ok((None, None));
+        }
         let sql = "UPDATE runs SET owner = $2, epoch = epoch + 1
             WHERE id = $1 AND (owner IS NULL OR owner = $2) AND events = $3 RETURNING epoch";
         let found = "SELECT events, owner IS NULL OR NOT EXISTS (SELECT FROM hosts h
@@ -317,7 +320,7 @@ impl Database {
             let ids = [thread_id, component_id].map(|id| id.map(str::to_owned));
             async move {
                 let [thread_id, component_id] = ids;
-                let rows = query(&client, sql, params![(thread_id, TEXT), (component_id, TEXT)]).await?;
+                let rows = find(&client, sql, params![(thread_id, TEXT), (component_id, TEXT)]).await?;
                 client.finish();
                 let bytes = |at| rows.first().map_or(0, |row| row.get::<_, i64>(at).cast_unsigned());
                 Ok((bytes(0), bytes(1)))

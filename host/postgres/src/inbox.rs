@@ -1,6 +1,6 @@
 //! Commands to runs, and the runs that wait for a host.
 
-use crate::connect::{params, query, run};
+use crate::connect::{find, may_exist, params, query, run};
 use crate::error::{Failure, failure};
 use crate::read::{self, FoundClaims, parse};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,6 +12,9 @@ use uuid::Uuid;
 /// Stores a command, unless the run has one with this id. Returns whether the run is open; `None`
 /// if there is no such run.
 pub(crate) async fn send(client: &Client, run_id: &str, id: &str, body: &str) -> Result<Option<bool>, Error> {
+    if !may_exist(run_id) {
+        return Ok(None);
+    }
     // The lock waits for a commit that may be ending the run.
     let sql = "WITH r AS (SELECT id FROM runs WHERE id = $1 AND status IN ('running', 'waiting') FOR SHARE)
         INSERT INTO inbox (run, id, body) SELECT r.id, $2, $3 FROM r ON CONFLICT DO NOTHING";
@@ -28,7 +31,7 @@ pub(crate) async fn commands(
     run_id: &str,
 ) -> Result<Result<Vec<SentCommand>, StoreError>, Error> {
     let sql = "SELECT id, body FROM inbox WHERE run = $1 ORDER BY number";
-    let rows = query(client, sql, params![(run_id.to_owned(), TEXT)]).await?;
+    let rows = find(client, sql, params![(run_id.to_owned(), TEXT)]).await?;
     let read = |row: &Row| {
         Ok(SentCommand { id: Arc::from(row.get::<_, &str>(0)), command: parse("command", row.get(1))? })
     };
@@ -37,7 +40,9 @@ pub(crate) async fn commands(
 
 /// Returns those of the runs that have commands.
 pub(crate) async fn runs_with_commands(client: &Client, runs: &[Arc<str>]) -> Result<Vec<Arc<str>>, Error> {
-    let runs: Vec<String> = runs.iter().map(ToString::to_string).collect();
+    // The server would refuse the whole list.
+    let runs = runs.iter().filter(|run| may_exist(run));
+    let runs: Vec<String> = runs.map(ToString::to_string).collect();
     let sql = "SELECT DISTINCT run FROM inbox WHERE run = ANY($1)";
     let rows = query(client, sql, params![(runs, TEXT_ARRAY)]).await?;
     Ok(rows.iter().map(|row| Arc::from(row.get::<_, &str>(0))).collect())
@@ -45,6 +50,9 @@ pub(crate) async fn runs_with_commands(client: &Client, runs: &[Arc<str>]) -> Re
 
 /// Removes a command that cannot be carried out.
 pub(crate) async fn withdraw(client: &Client, run_id: &str, id: &str) -> Result<(), Error> {
+    if !may_exist(run_id) || !may_exist(id) {
+        return Ok(());
+    }
     let sql = "DELETE FROM inbox WHERE run = $1 AND id = $2";
     run(client, sql, params![(run_id.to_owned(), TEXT), (id.to_owned(), TEXT)]).await.map(drop)
 }

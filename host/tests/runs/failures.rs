@@ -1,6 +1,6 @@
 //! Tests of errors of the store on disk, which loses nothing when it fails.
 
-use crate::conformance::{changed, commit, started};
+use crate::rules::{changed, commit, started};
 use tollgate::store::{
     CommitError, Remedy, RunFilter, RunStore, SqliteStore, StateStore, StoreError, StoreErrorKind,
 };

@@ -1,6 +1,6 @@
 //! Tests of the store's limits, of pruning, and of damage.
 
-use crate::conformance::{appended, changed, commit, started};
+use crate::rules::{appended, changed, commit, started};
 use crate::with_each_store;
 use crate::world::{named, toolbox};
 use serde_json::{Value, json};

@@ -6,8 +6,6 @@ mod builtin;
 mod calls;
 mod children;
 mod commits;
-#[path = "../stores/rules.rs"]
-mod conformance;
 mod contention;
 mod cores;
 mod failures;
@@ -15,6 +13,8 @@ mod fixture;
 mod gates;
 mod growth;
 mod hooks;
+#[path = "../stores/ids.rs"]
+mod ids;
 mod keeping;
 mod listening;
 mod native;
@@ -22,6 +22,8 @@ mod overheard;
 mod place;
 mod recovery;
 mod replay;
+#[path = "../stores/rules.rs"]
+mod rules;
 mod stopping;
 mod suspension;
 mod team;

@@ -3,6 +3,8 @@
 
 #[path = "../cluster/mod.rs"]
 mod cluster;
+#[path = "../../../tests/stores/ids.rs"]
+mod ids;
 mod place;
 #[path = "../../../tests/stores/request_keys.rs"]
 mod request_keys;

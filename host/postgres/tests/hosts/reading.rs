@@ -5,10 +5,7 @@ use crate::proxy::Proxy;
 use crate::{commit, prompt, started, until, until_locked};
 use std::sync::Arc;
 use std::time::Duration;
-use tollgate::store::{
-    AuditFilter, AuditStore, CoordinationStore, KeyFilter, PageLimit, Remedy, RunCommand, RunFilter,
-    RunStore, StateRead, StateStore, StoreLimits,
-};
+use tollgate::store::{CoordinationStore, Remedy, RunCommand, RunStore, StateStore, StoreLimits};
 use tollgate_agent::message::Message;
 use tollgate_agent::run::Event;
 use tollgate_agent::state::{KeyUpdate, StateChange};
@@ -240,39 +237,6 @@ async fn a_run_whose_claim_is_given_up_can_be_claimed_again() {
     changed.await.unwrap().unwrap();
     let claimed = until("another claim", async || store.claim(&agents, 9).await.unwrap().pop()).await;
     assert_eq!(&*claimed.run_id, "r");
-}
-
-/// PostgreSQL has no texts with a NUL character, and refuses them in statements.
-#[tokio::test(flavor = "multi_thread")]
-async fn an_id_with_a_nul_character_is_unknown() {
-    let database = cluster().database().await;
-    let store = PostgresStore::connect(database.config()).await.unwrap();
-    store.commit(commit("r", 1, 0, vec![started("r", prompt())])).await.unwrap();
-    for id in ["r\0", "\0", "\0r"] {
-        assert!(store.run_spec(id).await.unwrap().is_none());
-        assert!(store.events(id, 0).await.unwrap().is_empty());
-        assert!(store.events_page(id, 0, PageLimit::NONE).await.unwrap().events.is_empty());
-        assert!(store.record(id).await.unwrap().events.is_empty());
-        assert_eq!(store.record_bytes(id).await.unwrap(), 0);
-        let thread = store.thread(id).await.unwrap();
-        assert_eq!((thread.messages.len(), thread.state.revision()), (0, 0));
-        assert_eq!(store.thread_size(id).await.unwrap().message_bytes, 0);
-        let state = store.state(id, &KeyFilter::All, u64::MAX).await.unwrap();
-        assert!(matches!(state, StateRead::State(state) if state.revision() == 0));
-        assert!(store.changes(id, 0, 9).await.unwrap().is_empty());
-        let id = Some(id.to_owned());
-        let filters = [
-            RunFilter { run_id: id.clone(), ..RunFilter::default() },
-            RunFilter { thread_id: id.clone(), ..RunFilter::default() },
-            RunFilter { run_id_prefix: id.clone(), ..RunFilter::default() },
-        ];
-        for filter in filters {
-            assert!(store.runs(filter).await.unwrap().is_empty());
-        }
-        let filter = AuditFilter { tool_name: id, ..AuditFilter::default() };
-        assert!(store.audit(filter).await.unwrap().is_empty());
-    }
-    assert!(store.run_spec("r").await.unwrap().is_some());
 }
 
 /// `prune` works on data directories only.
