@@ -135,6 +135,7 @@ impl ToolCallSession<'_> {
             answer,
             reason,
             by: self.client.map(|client| client.principal.to_string()),
+            by_key: self.client.is_some(),
             at_ms: tollgate::store::now_ms(),
         };
         loop {

@@ -470,7 +470,7 @@ impl ServerState {
         let is_declined = decisions.iter().all(|decision| decision.answer == DecisionAnswer::Cancel);
         let place = self.place_to_continue(principal, &run, is_declined).await?;
         for decision in &mut decisions {
-            decision.by = Some(principal.name.clone());
+            (decision.by, decision.by_key) = (Some(principal.name.clone()), principal.has_key);
         }
         match self.host.decide_all(run_id, decisions).await {
             Ok(handle) => Ok(StartedRun { handle, place }),

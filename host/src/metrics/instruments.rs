@@ -200,7 +200,8 @@ impl Instruments {
 
     fn count_decision(&self, record: &AuditRecord) {
         // Answers on the command line have no principal.
-        let by = record.who.strip_prefix("person ").unwrap_or_default();
+        let by =
+            ["person ", "key "].iter().find_map(|actor| record.who.strip_prefix(*actor)).unwrap_or_default();
         let label = DecisionLabels { by: self.principals.label(by), answer: record.decision.to_string() };
         self.decisions.get_or_create(&label).inc();
     }
@@ -282,8 +283,10 @@ mod tests {
 
     #[test]
     fn decisions_runs_and_models_are_counted_by_name_up_to_a_bound() {
-        let decided = (0..MAX_NAMES + 5)
-            .map(|number| AuditRecord::new(AuditKind::Decision, format!("person p{number}"), "resumed"));
+        let decided = (0..MAX_NAMES + 5).map(|number| {
+            let actor = if number == 1 { "key" } else { "person" };
+            AuditRecord::new(AuditKind::Decision, format!("{actor} p{number}"), "resumed")
+        });
         let unnamed = AuditRecord::new(AuditKind::Decision, "person", "cancelled");
         let usage = TokenUsage { input_tokens: 7, output_tokens: 3 };
         let replied = (0..MAX_NAMES + 5).map(|number| {
@@ -296,6 +299,7 @@ mod tests {
         for line in [
             "decisions_total{by=\"\",answer=\"cancelled\"} 1",
             "decisions_total{by=\"p0\",answer=\"resumed\"} 1",
+            "decisions_total{by=\"p1\",answer=\"resumed\"} 1",
             "decisions_total{by=\"(others)\",answer=\"resumed\"} 6",
             "model_replies_total{model=\"m0\"} 1",
             "model_replies_total{model=\"(others)\"} 5",

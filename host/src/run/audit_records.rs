@@ -87,6 +87,7 @@ fn decisions_of(run: &Run, run_id: &Arc<str>, events: &[StoredEvent]) -> Vec<Aud
     });
     let record = |(at_ms, call_id, decision): (u64, &SmolStr, &Decision)| {
         let who = match &decision.by {
+            Some(by) if decision.by_key => SmolStr::from_iter(["key ", by]),
             Some(by) => SmolStr::from_iter(["person ", by]),
             None => SmolStr::new_static("person"),
         };

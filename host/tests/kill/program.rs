@@ -119,6 +119,7 @@ async fn decide(host: &Host, run: &RunSummary) -> Result<RunHandle, HostError> {
         answer,
         reason: None,
         by: None,
+        by_key: false,
         at_ms: 1,
     };
     host.decide(&run.run_id, decision).await

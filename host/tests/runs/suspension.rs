@@ -15,6 +15,7 @@ fn decision(id: &str, target: &str, answer: DecisionAnswer) -> Decision {
         answer,
         reason: Some("because".to_owned()),
         by: None,
+        by_key: false,
         at_ms: 1,
     }
 }

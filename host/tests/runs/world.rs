@@ -126,7 +126,15 @@ pub(crate) fn toolbox() -> Toolbox {
 /// Returns a decision that resumes a call or suspension with this value.
 pub(crate) fn decision(id: &str, target: &str, value: Value) -> Decision {
     let answer = DecisionAnswer::Resume(value);
-    Decision { id: id.to_owned(), target: target.to_owned(), answer, reason: None, by: None, at_ms: 1 }
+    Decision {
+        id: id.to_owned(),
+        target: target.to_owned(),
+        answer,
+        reason: None,
+        by: None,
+        by_key: false,
+        at_ms: 1,
+    }
 }
 
 /// Creates a host with the agent `default`, which plays these turns.

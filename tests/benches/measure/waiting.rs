@@ -83,6 +83,7 @@ async fn decide(host: &Host, run_id: &str) {
         answer: DecisionAnswer::Resume(json!({"approved": true})),
         reason: None,
         by: None,
+        by_key: false,
         at_ms: 1,
     };
     let end = host.decide(run_id, decision).await.unwrap().wait().await.unwrap();

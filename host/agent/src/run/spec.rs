@@ -86,6 +86,10 @@ pub struct Decision {
     /// line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
+    /// Whether the principal sent an API key, which programs use, and not the cookie of a session. Records of
+    /// earlier versions do not say so.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_key: bool,
     /// The time of the decision, in milliseconds since the Unix epoch; 0 means the time at which
     /// the host receives it.
     pub at_ms: u64,
@@ -105,7 +109,7 @@ impl Decision {
     }
 
     fn new(target: String, answer: DecisionAnswer) -> Self {
-        Self { id: String::new(), target, answer, reason: None, by: None, at_ms: 0 }
+        Self { id: String::new(), target, answer, reason: None, by: None, by_key: false, at_ms: 0 }
     }
 
     /// Adds a reason for the model and the record.

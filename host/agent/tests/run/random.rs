@@ -314,6 +314,7 @@ fn happen(world: &mut World, deed: Deed) {
                 answer,
                 reason: None,
                 by: None,
+                by_key: false,
                 at_ms: world.now_ms,
             };
             let taken = world.try_give(Input::Decided(vec![decision.clone()]));

@@ -334,6 +334,7 @@ impl World {
             answer,
             reason: reason.map(str::to_owned),
             by: None,
+            by_key: false,
             at_ms: self.now_ms,
         };
         let events = self.try_give(Input::Decided(vec![decision]))?;

@@ -283,7 +283,11 @@ impl RunLines {
         };
         let reason =
             decision.reason.as_deref().map(|why| format!(", because: {}", shown_line(why, LINE_CHARS)));
-        let who = decision.by.as_deref().map_or_else(|| "a person".to_owned(), name);
+        let who = match &decision.by {
+            Some(by) if decision.by_key => format!("the key {}", name(by)),
+            Some(by) => name(by),
+            None => "a person".to_owned(),
+        };
         let words = format!("{BOLD}{who} decided:{BOLD:#} {answer}{}", reason.unwrap_or_default());
         self.of_call(call_id, &words);
     }

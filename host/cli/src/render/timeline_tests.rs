@@ -100,7 +100,8 @@ fn decided(call_id: &str, answer: DecisionAnswer) -> Event {
         target: call_id.to_owned(),
         answer,
         reason: Some("they wait for it".to_owned()),
-        by: None,
+        by: Some("ada".to_owned()),
+        by_key: true,
         at_ms: 1,
     };
     Event::CallDecided { call_id: call_id.into(), decision: Box::new(decision), change: None }

@@ -236,7 +236,7 @@ pub(crate) fn decision(
 ) -> Decision {
     let at_ms = u64::try_from(jiff::Timestamp::now().as_millisecond()).unwrap_or_default();
     let id = id.unwrap_or_else(|| Uuid::now_v7().to_string());
-    Decision { id, target: target.to_owned(), answer, reason, by: None, at_ms }
+    Decision { id, target: target.to_owned(), answer, reason, by: None, by_key: false, at_ms }
 }
 
 /// Reads the answer given to `--resume`; without one it is `true`.

@@ -120,10 +120,9 @@ impl AddKey {
         let millis = |period: Duration| u64::try_from(period.as_millis()).unwrap_or(u64::MAX);
         let request = KeyRequest {
             principal: Principal {
-                name: self.name,
-                scopes: self.scopes.into_iter().collect(),
                 agents: self.agents,
                 tools: self.tools,
+                ..Principal::new(self.name, self.scopes)
             },
             expires_at_ms: self.expires.map(|period| now.saturating_add(millis(period)).min(i64::MAX as u64)),
         };

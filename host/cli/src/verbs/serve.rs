@@ -15,7 +15,7 @@ use crate::session::{
 use crate::terminal::{Exit, Failure, Output, program};
 use crate::verbs::store::keep_pruned;
 use clap::Args;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -201,13 +201,7 @@ async fn work(host: Host, agents: Vec<String>, stop: CancellationToken, _announc
 
 /// Returns the person at the terminal, who may do everything except reading metrics.
 pub(crate) fn operator() -> Principal {
-    let scopes = Scope::ALL.into_iter().filter(|scope| *scope != Scope::Metrics);
-    Principal {
-        name: OPERATOR.to_owned(),
-        scopes: scopes.collect::<BTreeSet<_>>(),
-        agents: vec![],
-        tools: vec![],
-    }
+    Principal::new(OPERATOR, Scope::ALL.into_iter().filter(|scope| *scope != Scope::Metrics))
 }
 
 /// Returns the configured agents with their models, and the models' names. An agent whose model

@@ -201,6 +201,7 @@ impl Story {
                     reason: None,
                     at_ms: 1,
                     by: None,
+                    by_key: false,
                 };
                 // The other client may have been faster.
                 let _ = client.send(&run.run_id, RunCommand::Decide(decision)).await;

@@ -34,6 +34,7 @@ pub(crate) fn yes(target: String) -> Decision {
         reason: None,
         at_ms: 1,
         by: None,
+        by_key: false,
     }
 }
 

@@ -65,7 +65,15 @@ pub(crate) fn yes(id: &str, target: &str) -> RunCommand {
 
 fn decision(id: &str, target: &str) -> Decision {
     let answer = DecisionAnswer::Resume(json!(true));
-    Decision { id: id.to_owned(), target: target.to_owned(), answer, reason: None, at_ms: 1, by: None }
+    Decision {
+        id: id.to_owned(),
+        target: target.to_owned(),
+        answer,
+        reason: None,
+        at_ms: 1,
+        by: None,
+        by_key: false,
+    }
 }
 
 /// Returns the id of the question that waits.

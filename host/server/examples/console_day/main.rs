@@ -16,7 +16,6 @@ use axum::extract::Request;
 use axum::middleware::{self, Next};
 use axum::response::IntoResponse as _;
 use axum::routing::get;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tollgate::config::ServeConfig;
@@ -52,9 +51,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let is_named = |scope: &Scope| {
         names.as_ref().is_none_or(|names| names.split(',').any(|name| name == scope.as_str()))
     };
-    let scopes: BTreeSet<Scope> = SCOPES.into_iter().filter(is_named).collect();
     let name = option("--as").unwrap_or_else(|| "ada".to_owned());
-    let principal = Principal { name, scopes, agents: Vec::new(), tools: Vec::new() };
+    let principal = Principal::new(name, SCOPES.into_iter().filter(is_named));
     let facts: Arc<dyn ConsoleData> = Arc::new(Facts);
     let sign_in = move |mut request: Request, next: Next| {
         request.extensions_mut().insert(principal.clone());

@@ -113,9 +113,9 @@ impl StoredPrincipal {
         })
     }
 
-    fn principal(self) -> Principal {
+    fn principal(self, has_key: bool) -> Principal {
         let scopes = scopes_of(&self.scopes).collect();
-        Principal { name: self.name, scopes, agents: self.agents, tools: self.tools }
+        Principal { name: self.name, scopes, agents: self.agents, tools: self.tools, has_key }
     }
 }
 
@@ -507,7 +507,7 @@ impl CachedReader {
 }
 
 fn credential(row: &Row<'_>, is_session: bool) -> rusqlite::Result<Credential> {
-    let principal = StoredPrincipal::read(&row.get::<_, String>(1)?)?.principal();
+    let principal = StoredPrincipal::read(&row.get::<_, String>(1)?)?.principal(!is_session);
     let used = row.get::<_, i64>(2)?.cast_unsigned();
     Ok(Credential {
         id: row.get(0)?,

@@ -21,6 +21,8 @@ pub struct Principal {
     pub agents: Vec<String>,
     /// The tools it may call, as patterns with `*`; all if empty.
     pub tools: Vec<String>,
+    /// Whether the credential is a key, and not a session.
+    pub has_key: bool,
 }
 
 impl Principal {
@@ -28,7 +30,7 @@ impl Principal {
     #[must_use]
     pub fn new(name: impl Into<String>, scopes: impl IntoIterator<Item = Scope>) -> Self {
         let scopes = scopes.into_iter().collect();
-        Self { name: name.into(), scopes, agents: Vec::new(), tools: Vec::new() }
+        Self { name: name.into(), scopes, agents: Vec::new(), tools: Vec::new(), has_key: false }
     }
 
     /// Returns whether the credential has a scope.

@@ -305,10 +305,11 @@ fn verdict(decision: &Decision) -> Markup {
     }
 }
 
-/// Returns a decision in words, with the name of the person.
+/// Returns a decision in words, with the name of the person or key.
 pub(super) fn answer_words(decision: &Decision) -> Markup {
     let by = decision.by.as_deref().unwrap_or("A person");
     html! {
+        @if decision.by_key { "The key " }
         (text::line(by, 64))
         @match &decision.answer {
             DecisionAnswer::Cancel => " said no",

@@ -3,9 +3,10 @@
 use crate::server::{ALL, Script, Server, asking, attribute, principal};
 use serde_json::{Value, json};
 use std::time::Duration;
+use tollgate::store::{AuditFilter, AuditKind};
 use tollgate::{FnTool, Ticket, ToolContext, ToolResult};
 use tollgate_agent::gate::permissions::{DefaultRule, Permissions};
-use tollgate_server::Scope;
+use tollgate_server::{Principal, Scope};
 
 fn entries(list: &[(&str, &str)]) -> Vec<(String, String)> {
     list.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
@@ -107,6 +108,24 @@ async fn no_with_a_reason_reaches_the_record() {
     );
     server.becomes(&run_id, "completed").await;
     assert!(result_of(&server, &run_id).await.contains("not on a Friday"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_decision_names_the_person_or_the_key() {
+    let server = permitting_server().await;
+    for (has_key, who) in [(false, "person ada"), (true, "key ada")] {
+        server.sign_in(Some(Principal { has_key, ..principal("ada", &ALL) }));
+        let run_id = server.run("Pay.", "ada/case").await;
+        let s = suspension(&server.get("/console/waiting").await.body);
+        let no = entries(&[("s", &s), ("do", "no")]);
+        let answer = server.post(&format!("/console/runs/{run_id}/decide"), &no).await;
+        assert_eq!(answer.body.contains("The key ada said no"), has_key, "{}", answer.body);
+        server.becomes(&run_id, "completed").await;
+        let kind = Some(AuditKind::Decision);
+        let filter = AuditFilter { kind, run_id_prefix: Some(run_id), ..AuditFilter::default() };
+        let audit = server.host.store().audit(filter).await.unwrap();
+        assert!(audit.len() == 1 && audit[0].who == who, "{audit:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -66,12 +66,7 @@ pub(crate) struct Answer {
 }
 
 pub(crate) fn principal(name: &str, scopes: &[Scope]) -> Principal {
-    Principal {
-        name: name.to_owned(),
-        scopes: scopes.iter().copied().collect(),
-        agents: Vec::new(),
-        tools: Vec::new(),
-    }
+    Principal::new(name, scopes.iter().copied())
 }
 
 /// A tool that asks a person with this ticket, and answers with the decision.

@@ -401,7 +401,7 @@ async fn a_question_is_answered_in_the_client_only_if_the_key_may_decide() {
     let reader = server.key("rita", &[Read]);
     let (_, audit) = server.get(&reader, "/api/v1/audit?kind=decision").await;
     let who: Vec<&Value> = audit["items"].as_array().unwrap().iter().map(|record| &record["who"]).collect();
-    assert_eq!(who, ["person ada", "person bob", "person bob"], "{audit}");
+    assert_eq!(who, ["key ada", "key bob", "key bob"], "{audit}");
 }
 
 /// A session belongs to a principal, so that each of its keys can send the answer to a question that

@@ -174,7 +174,7 @@ async fn who_asked_and_who_decided_is_recorded() {
     let (_, audit) = server.get(&bob, &format!("/api/v1/audit?run={id}")).await;
     let who: Vec<&str> =
         audit["items"].as_array().unwrap().iter().map(|record| record["who"].as_str().unwrap()).collect();
-    assert_eq!(who, ["agent default for ada", "person bob"]);
+    assert_eq!(who, ["agent default for ada", "key bob"]);
     assert!(audit["items"].as_array().unwrap().iter().all(|record| record["model"] == "echo-1"), "{audit}");
     let (_, usage) = server.get(&bob, "/api/v1/usage?by=model").await;
     let row = &usage["items"][0];

@@ -37,7 +37,15 @@ async fn diary(store: &StoreAt) -> Value {
 }
 
 fn decision(target: &str, answer: DecisionAnswer) -> Decision {
-    Decision { id: "d".to_owned(), target: target.to_owned(), answer, reason: None, by: None, at_ms: 1 }
+    Decision {
+        id: "d".to_owned(),
+        target: target.to_owned(),
+        answer,
+        reason: None,
+        by: None,
+        by_key: false,
+        at_ms: 1,
+    }
 }
 
 fn keeping(store: &StoreAt, turns: Vec<ScriptedTurn>) -> Host {
