@@ -406,25 +406,31 @@ impl ServerState {
         if is_own && self.config.decides == DecisionMakers::Others {
             return Err(Problem::own_question());
         }
-        if principal.has(Scope::DecideAny) {
-            return Ok(());
-        }
-        if is_own { principal.require(Scope::Decide) } else { principal.require(Scope::DecideAny) }
+        let scope = if is_own && !principal.has(Scope::DecideAny) { Scope::Decide } else { Scope::DecideAny };
+        principal.require(scope)
+    }
+
+    /// Checks that the principal may answer questions of this run, and let it continue.
+    ///
+    /// # Errors
+    /// As for [`may_decide`](Self::may_decide) and [`check_continued`](Self::check_continued).
+    pub(crate) fn check_decides(&self, principal: &Principal, run: &VisibleRun) -> Result<(), Problem> {
+        self.may_decide(principal, run.owner())?;
+        self.check_continued(principal, run)
     }
 
     /// Returns whether the principal may answer this question of a run: a gate's question of a run
     /// that an agent asked for is answered by another principal, whatever `decides` says.
     ///
     /// # Errors
-    /// As for [`may_decide`](Self::may_decide).
+    /// As for [`check_decides`](Self::check_decides).
     pub(crate) fn may_answer(
         &self,
         principal: &Principal,
         run: &VisibleRun,
         asked: &SuspendedCall,
     ) -> Result<(), Problem> {
-        self.may_decide(principal, run.owner())?;
-        self.check_continued(principal, run)?;
+        self.check_decides(principal, run)?;
         refuse_own_gate(principal, &run.spec.identity, asked)
     }
 
@@ -442,9 +448,7 @@ impl ServerState {
         let mut record = RecordReader::new(&**self.store(), &run.run_id);
         while let Some(stored) = record.next().await? {
             let Event::CallSuspended(asked) = &stored.event else { continue };
-            let is_target = |decision: &Decision| {
-                decision.target == asked.suspension_id || decision.target == *asked.call_id
-            };
+            let is_target = |it: &Decision| it.target == asked.suspension_id || it.target == *asked.call_id;
             if decisions.iter().any(is_target) {
                 self.may_answer(principal, run, asked)?;
             }
@@ -464,8 +468,7 @@ impl ServerState {
         mut decisions: Vec<Decision>,
     ) -> Result<StartedRun, Problem> {
         let run = self.visible_run(principal, run_id, &[Scope::DecideAny]).await?;
-        self.may_decide(principal, run.owner())?;
-        self.check_continued(principal, &run)?;
+        self.check_decides(principal, &run)?;
         self.refuse_own_gates(principal, &run, &decisions).await?;
         let is_declined = decisions.iter().all(|decision| decision.answer == DecisionAnswer::Cancel);
         let place = self.place_to_continue(principal, &run, is_declined).await?;

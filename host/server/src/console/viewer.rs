@@ -73,9 +73,7 @@ impl Viewer {
     /// Returns whether the person may answer the questions of a run. Those of a child are answered
     /// at the run that started it.
     pub(super) fn may_decide(&self, run: &VisibleRun) -> bool {
-        run.spec.identity.parent_run_id.is_none()
-            && self.shared.may_decide(&self.principal, run.owner()).is_ok()
-            && self.shared.check_continued(&self.principal, run).is_ok()
+        run.spec.identity.parent_run_id.is_none() && self.shared.check_decides(&self.principal, run).is_ok()
     }
 
     /// Returns a run that the person may see.
