@@ -131,40 +131,52 @@ pub(super) async fn usage(
     if query.by == UsageBy::Tool {
         return Ok(Json(by_tool(&state, query.bucket, from, to).await?));
     }
+    let (runs, complete_from) = runs(&state, from, to).await?;
     let mut rows = UsageRows { bucket: query.bucket, rows: BTreeMap::new() };
-    let mut filter =
-        RunFilter { from_ms: Some(from), to_ms: Some(to), limit: AT_ONCE, ..RunFilter::default() };
-    let (mut read, mut complete_from) = (0, None);
-    loop {
-        let page = state.store().runs(filter.clone()).await?;
-        let is_last = page.len() < AT_ONCE;
-        filter.before = page.last().map(|last| last.run_id.clone());
-        let oldest = page.last().map(|last| last.started_at_ms);
-        read += page.len();
-        // A child's usage is part of its parent's, but each model is counted by itself.
-        let runs = page.into_iter().filter(|run| run.kind != "child" || query.by == UsageBy::Model);
-        let (state, by) = (&*state, query.by);
-        let found = runs.map(|run| async move {
-            let usage = state.ended_usage(&run).await?.unwrap_or_default();
-            let subject = subject(state, by, &run).await?;
-            Ok::<_, Problem>((run, usage, subject))
-        });
-        let mut found = futures::stream::iter(found).buffer_unordered(READS);
-        while let Some((run, usage, subject)) = found.try_next().await? {
-            match by {
-                UsageBy::Model => rows.add_models(state, &run, &usage, subject),
-                _ => rows.add(state, &run, &usage, subject),
-            }
-        }
-        if is_last {
-            break;
-        }
-        if read >= MAX_RUNS {
-            complete_from = oldest;
-            break;
+    // A child's usage is part of its parent's, but each model is counted by itself.
+    let runs = runs.into_iter().filter(|run| run.kind != "child" || query.by == UsageBy::Model);
+    let (state, by) = (&*state, query.by);
+    let found = runs.map(|run| async move {
+        let usage = state.ended_usage(&run).await?.unwrap_or_default();
+        let subject = subject(state, by, &run).await?;
+        Ok::<_, Problem>((run, usage, subject))
+    });
+    let mut found = futures::stream::iter(found).buffer_unordered(READS);
+    while let Some((run, usage, subject)) = found.try_next().await? {
+        match by {
+            UsageBy::Model => rows.add_models(state, &run, &usage, subject),
+            _ => rows.add(state, &run, &usage, subject),
         }
     }
     Ok(Json(rows.table(complete_from)))
+}
+
+/// Returns the newest runs of this time, and the time from which on they are complete if there may be more.
+async fn runs(state: &ServerState, from: u64, to: u64) -> Result<(Vec<RunSummary>, Option<u64>), Problem> {
+    let mut filter =
+        RunFilter { from_ms: Some(from), to_ms: Some(to), limit: AT_ONCE, ..RunFilter::default() };
+    let mut runs: Vec<RunSummary> = Vec::new();
+    loop {
+        let page = state.store().runs(filter.clone()).await?;
+        let is_last = page.len() < AT_ONCE;
+        runs.extend(page);
+        if is_last {
+            return Ok((runs, None));
+        }
+        if runs.len() >= MAX_RUNS {
+            let complete_from = cut(&mut runs, |run| run.started_at_ms);
+            return Ok((runs, complete_from));
+        }
+        filter.before = runs.last().map(|last| last.run_id.clone());
+    }
+}
+
+/// Removes what may be incomplete from the newest runs or calls: those of the oldest millisecond. Returns the
+/// time from which on nothing is missing, so that a request for the time before it counts nothing twice.
+fn cut<T>(newest: &mut Vec<T>, at_ms: impl Fn(&T) -> u64) -> Option<u64> {
+    let complete_from = at_ms(newest.last()?) + 1;
+    newest.retain(|one| at_ms(one) >= complete_from);
+    Some(complete_from)
 }
 
 /// Sums up calls by tool, from the audit: it has the calls of agents as well as direct calls.
@@ -176,8 +188,9 @@ async fn by_tool(state: &ServerState, bucket: Bucket, from: u64, to: u64) -> Res
         limit: MAX_CALLS,
         ..AuditFilter::default()
     };
-    let calls = state.store().audit(filter).await?;
-    let complete_from = calls.last().filter(|_| calls.len() == MAX_CALLS).map(|last| last.at_ms);
+    let mut calls = state.store().audit(filter).await?;
+    let has_more = calls.len() == MAX_CALLS;
+    let complete_from = if has_more { cut(&mut calls, |call| call.at_ms) } else { None };
     let mut rows = UsageRows { bucket, rows: BTreeMap::new() };
     for call in calls {
         let is_direct = call.agent_id() == Some(DIRECT_AGENT);
@@ -306,5 +319,14 @@ mod tests {
         row.add_calls(&cut);
         row.add_calls(&RunUsage::default());
         assert!(row.at_least);
+    }
+
+    #[test]
+    fn windows_of_time_count_each_run_once() {
+        // The list ends between runs of the same millisecond.
+        let mut newest = vec![(9, "e"), (8, "d"), (8, "c")];
+        assert_eq!(cut(&mut newest, |run| run.0), Some(9));
+        assert_eq!(newest, [(9, "e")]);
+        assert_eq!(cut(&mut Vec::<(u64, &str)>::new(), |run| run.0), None);
     }
 }
