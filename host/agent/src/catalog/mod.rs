@@ -5,7 +5,6 @@
 //! they began.
 
 mod changes;
-mod host_tools;
 mod plugins;
 mod prepared_component;
 mod reserved;
@@ -136,6 +135,17 @@ impl Catalog {
         self.keys.set_limit_places(places);
     }
 
+    /// Returns the agent with this id if runs may be handed to it or composed of it.
+    #[must_use]
+    pub fn agent(&self, id: &str) -> Option<&KnownAgent> {
+        self.agents.get(id)
+    }
+
+    /// Sets the agents to which runs may be handed or of which they may be composed.
+    pub fn set_agents(&mut self, agents: BTreeMap<String, KnownAgent>) {
+        self.agents = Arc::new(agents);
+    }
+
     /// Adds an owner with all its tools and state keys, or nothing.
     ///
     /// # Errors
@@ -162,6 +172,29 @@ impl Catalog {
         grants: &CatalogGrants,
     ) -> Result<(), DescriptorError> {
         self.join(&owner, prepared, grants).map(drop)
+    }
+
+    /// Adds the host's own tools, whose names are reserved for it.
+    ///
+    /// # Errors
+    /// Same as [`Catalog::add`].
+    pub fn add_own(
+        &mut self,
+        descriptor: ComponentDescriptor,
+        actions: ActionGrants,
+    ) -> Result<(), DescriptorError> {
+        let owner = Owner {
+            id: HOST_ID.into(),
+            kind: OwnerKind::Native,
+            origin: HOST_ID.to_owned(),
+            version: SmolStr::new(&descriptor.version),
+        };
+        let grants = CatalogGrants { actions, delegates: Delegates::Any, ..CatalogGrants::default() };
+        self.add_prepared(
+            owner,
+            PreparedComponent::of(descriptor.checked_as_own()?, &Natives::new())?,
+            &grants,
+        )
     }
 
     /// Adds the state keys that an owner defines, and returns which keys it may read and write.
