@@ -10,10 +10,9 @@ mod compare;
 pub use compare::Difference;
 
 use super::effect::{Effect, Execution};
-use super::event::Event;
+use super::event::{Event, StoredEvent};
 use super::facts::{CallEnd, InvalidTransition};
 use super::spec::Thread;
-use super::stored_event::StoredEvent;
 use super::{Input, Run};
 use crate::catalog::Catalog;
 use crate::catalog::ToolVersion;
