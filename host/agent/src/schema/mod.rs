@@ -10,7 +10,6 @@ mod node;
 mod pattern;
 mod reference;
 mod report;
-mod violation;
 mod words;
 
 pub use error::SchemaError;
@@ -19,7 +18,7 @@ pub(crate) use meter::{SHORT_STEPS, parts, parts_of_text};
 pub use pattern::{
     MAX_CLASS_ESCAPES, MAX_PATTERN_BYTES, MAX_PATTERN_TEXT_BYTES, MAX_PATTERNS, MAX_WIDE_CLASSES,
 };
-pub use violation::{MAX_VIOLATIONS, Violation};
+pub use report::{MAX_VIOLATIONS, Violation};
 pub use words::make_readable;
 
 use serde_json::{Map, Value, json};

@@ -1,4 +1,4 @@
-//! Formats violations. Values and names are cut, whatever their size.
+//! Violations of a schema, and their words. Values and names are cut, whatever their size.
 
 use super::node::{Enum, Limit, Types};
 use crate::text::clean;
@@ -15,6 +15,18 @@ const SHOWN_NAMES: usize = 10;
 const MAX_PLACE_BYTES: usize = 500;
 /// The most bytes of the description of one problem.
 const MAX_PROBLEM_BYTES: usize = 500;
+
+/// The most violations that are reported for one value.
+pub const MAX_VIOLATIONS: usize = 20;
+
+/// One way in which a value does not fit a schema.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// JSON Pointer (RFC 6901) to the position in the value; empty for the whole value.
+    pub pointer: String,
+    /// The problem at that position.
+    pub problem: String,
+}
 
 /// Returns a value as JSON, cut to [`SHOWN_BYTES`].
 pub(super) fn shown(value: &Value) -> String {

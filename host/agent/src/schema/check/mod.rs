@@ -13,8 +13,7 @@ use super::compare::{compare, equal, hash, is_integer, is_multiple};
 use super::meter::{Meter, Stop, as_u64, bound, parts};
 use super::node::{Enum, If, Keyword, Limit, Node, NodeId, Type, Types};
 use super::pattern::{Pattern, Search};
-use super::report;
-use super::violation::{MAX_VIOLATIONS, Violation};
+use super::report::{self, MAX_VIOLATIONS, Violation};
 use serde_json::Value;
 
 /// The deepest recursion of a check, through schema and value together.
