@@ -5,7 +5,6 @@ use super::error::SchemaError;
 use super::meter::{Meter, as_u64, parts};
 use super::node::{Contains, Enum, If, Items, Keyword, Limit, Names, Node, NodeId, Properties, Type, Types};
 use super::pattern::Patterns;
-use super::reference;
 use serde_json::{Map, Number, Value};
 use std::collections::BTreeMap;
 
@@ -220,7 +219,7 @@ impl<'s> Compiler<'s> {
     fn in_place(&mut self, map: &'s Map<String, Value>, into: &mut Vec<Keyword>) -> Result<(), SchemaError> {
         for keyword in ["$ref", "$dynamicRef"] {
             if let Some(target) = map.get(keyword).and_then(Value::as_str) {
-                let target = reference::target(self.root, target)
+                let target = referenced(self.root, target)
                     .ok_or_else(|| invalid(&format!("\"{keyword}\" refers to no part of the schema")))?;
                 self.has_references = true;
                 into.push(Keyword::Ref(self.id(target)));
@@ -362,4 +361,37 @@ fn of_pattern(states: usize) -> u64 {
 
 fn invalid(why: &str) -> SchemaError {
     SchemaError(format!("the schema is not valid JSON Schema: {why}"))
+}
+
+/// Returns the subschema that a reference within the document names.
+pub(super) fn referenced<'s>(root: &'s Value, reference: &str) -> Option<&'s Value> {
+    root.pointer(&percent_decoded(reference.strip_prefix('#')?)?)
+}
+
+fn percent_decoded(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        let decoded = if byte == b'%' {
+            let digits = [rest.next()?, rest.next()?];
+            u8::from_str_radix(str::from_utf8(&digits).ok()?, 16).ok()?
+        } else {
+            byte
+        };
+        bytes.push(decoded);
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn references_may_be_percent_encoded() {
+        let root = json!({ "$defs": { "a[b]": 1 } });
+        assert_eq!(referenced(&root, "#/$defs/a%5Bb%5D"), Some(&json!(1)));
+        assert_eq!(referenced(&root, "#anchor"), None);
+    }
 }

@@ -8,7 +8,6 @@ mod error;
 mod meter;
 mod node;
 mod pattern;
-mod reference;
 mod report;
 mod words;
 
@@ -210,7 +209,7 @@ impl Survey {
                     crate::text::clean(target, 200)
                 )));
             }
-            if reference::target(root, target).is_none() {
+            if compile::referenced(root, target).is_none() {
                 return Err(SchemaError(format!(
                     "the schema refers to \"{}\", which does not exist; write references as \"#/$defs/NAME\"",
                     crate::text::clean(target, 200)
