@@ -3,7 +3,7 @@
 use super::error::BuildError;
 use super::shared_target::{self, TargetLock};
 use super::statements;
-use super::toolchain::WASM_TARGET;
+use super::toolchains::WASM_TARGET;
 use serde::Deserialize;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};

@@ -15,7 +15,6 @@ mod sources;
 mod statements;
 mod templates;
 mod testing;
-mod toolchain;
 pub(crate) mod toolchains;
 mod watched_files;
 mod workflow;
@@ -41,7 +40,7 @@ use std::path::{Path, PathBuf};
 /// There is no project, a compiler is missing, or the code does not compile.
 pub(crate) fn compile(dir: &Path, quiet: bool, say: &dyn Fn(&str)) -> Result<Vec<Artifact>, BuildError> {
     if dir.join("Cargo.toml").is_file() {
-        toolchain::add_wasm_target(dir, say)?;
+        toolchains::add_wasm_target(dir, say)?;
         return cargo::compile(dir, target_dir(dir).as_deref(), quiet, say);
     }
     if dir.join(RECIPE).is_file() {

@@ -3,7 +3,7 @@
 
 use super::error::BuildError;
 use super::metadata::metadata;
-use super::toolchain::WASM_TARGET;
+use super::toolchains::WASM_TARGET;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
