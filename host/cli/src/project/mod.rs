@@ -5,7 +5,6 @@ mod cargo;
 mod error;
 mod install;
 pub(crate) mod languages;
-mod metadata;
 mod names;
 mod new_project;
 mod recipe;

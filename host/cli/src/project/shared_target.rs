@@ -5,7 +5,7 @@
 //! a time uses the directory, and a package that was last built from elsewhere is compiled again.
 
 use super::error::BuildError;
-use super::metadata::metadata;
+use super::toolchains::cargo_metadata;
 use serde::Deserialize;
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -45,7 +45,7 @@ pub(super) fn lock(project: &Path, target: &Path, say: &dyn Fn(&str)) -> Result<
         say("waiting for another build");
         lock.lock().map_err(BuildError::file(&owners, "locked"))?;
     }
-    for Package { name, manifest_path } in metadata::<Metadata>(project, &["--no-deps"])?.packages {
+    for Package { name, manifest_path } in cargo_metadata::<Metadata>(project, &["--no-deps"])?.packages {
         let (owner, manifest) = (owners.join(&name), manifest_path.to_string_lossy());
         if fs::read(&owner).is_ok_and(|known| known == manifest.as_bytes()) {
             continue;

@@ -2,8 +2,7 @@
 //! source of its package, and all packages that it was built from.
 
 use super::error::BuildError;
-use super::metadata::metadata;
-use super::toolchains::WASM_TARGET;
+use super::toolchains::{WASM_TARGET, cargo_metadata};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -62,7 +61,7 @@ struct DependencyKind {
 /// Cargo cannot be run, or its answer cannot be read.
 pub(super) fn of(dir: &Path) -> Result<BTreeMap<PathBuf, Vec<u8>>, BuildError> {
     // The build has resolved and downloaded everything already.
-    let cargo: Cargo = metadata(dir, &["--offline", "--filter-platform", WASM_TARGET])?;
+    let cargo: Cargo = cargo_metadata(dir, &["--offline", "--filter-platform", WASM_TARGET])?;
     let members = cargo.packages.iter().filter(|package| cargo.workspace_members.contains(&package.id));
     let mut found = BTreeMap::new();
     for member in members {

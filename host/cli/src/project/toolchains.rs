@@ -1,9 +1,10 @@
-//! The compilers that projects need: the WebAssembly target of the Rust compiler, which is added if it
-//! is missing, and the compilers of other languages. The script `scripts/toolchains`, which is embedded
-//! in the program, installs the latter below the user's data directory.
+//! The compilers that projects need: cargo and the WebAssembly target of the Rust compiler, which is
+//! added if it is missing, and the compilers of other languages. The script `scripts/toolchains`, which
+//! is embedded in the program, installs the latter below the user's data directory.
 
 use super::error::BuildError;
 use crate::session::project_data::data_root;
+use serde::de::DeserializeOwned;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -53,6 +54,25 @@ fn is_installed(dir: &Path) -> Result<bool, BuildError> {
     let lib_dir = String::from_utf8_lossy(&answer.stdout);
     let lib_dir = Path::new(lib_dir.trim());
     Ok(answer.status.success() && std::fs::read_dir(lib_dir).is_ok_and(|mut files| files.next().is_some()))
+}
+
+/// Returns the fields that `cargo metadata` prints about a project with these options.
+///
+/// # Errors
+/// Cargo cannot be run, refuses the project, or prints something else.
+pub(super) fn cargo_metadata<T: DeserializeOwned>(dir: &Path, options: &[&str]) -> Result<T, BuildError> {
+    let failed = |why: &str| BuildError::Failed(format!("cargo metadata failed: {why}"));
+    let output = Command::new("cargo")
+        .args(["metadata", "--format-version", "1"])
+        .args(options)
+        .current_dir(dir)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|e| BuildError::no_cargo(&e))?;
+    if !output.status.success() {
+        return Err(failed(String::from_utf8_lossy(&output.stderr).trim()));
+    }
+    serde_json::from_slice(&output.stdout).map_err(|e| failed(&e.to_string()))
 }
 
 const SCRIPT: &str = include_str!("../../../../scripts/toolchains");
