@@ -9,4 +9,3 @@ pub(crate) mod powers;
 pub(crate) mod provenance;
 mod run_lines;
 pub(crate) mod timeline;
-pub(crate) mod usage;

@@ -5,10 +5,10 @@
 
 use crate::render::powers::command_to_grant;
 use crate::render::run_lines::{LINE_CHARS, Line, RunLines, View, call, ended, ended_tool, name};
-use crate::render::usage::run_usage;
 use crate::terminal::output::{BAD, DIM, WAITS};
+use crate::terminal::quantity::{self, run_usage};
 use crate::terminal::text::{shown, shown_line};
-use crate::terminal::{Exit, Output, quantity};
+use crate::terminal::{Exit, Output};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use tollgate::run::{ChildUpdate, LiveContent, RunEnd, RunUpdate};

@@ -1,9 +1,8 @@
 //! The lines with which a run's events are shown, while a person follows the run and in its record.
 
 use crate::render::attachments::{self, attachments};
-use crate::render::usage::{call_usage, run_usage};
 use crate::terminal::output::{BAD, BOLD, DIM, GOOD, NAME, WAITS};
-use crate::terminal::quantity;
+use crate::terminal::quantity::{self, call_usage, run_usage};
 use crate::terminal::text::{shown, shown_line, shown_marked};
 use serde_json::Value;
 use std::collections::HashMap;

@@ -2,10 +2,10 @@
 
 use crate::render::attachments::{self, attachments};
 use crate::render::narrate::Narrator;
-use crate::render::usage::call_usage;
 use crate::session::ask::say_how_to_decide;
 use crate::session::follow::{RestingRun, say_how_to_make_room};
 use crate::terminal::output::{BAD, BOLD, DIM};
+use crate::terminal::quantity::call_usage;
 use crate::terminal::text::{shown, shown_line, shown_marked};
 use crate::terminal::{Exit, Failure, Output, program};
 use serde_json::{Value, json};

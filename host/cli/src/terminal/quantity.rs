@@ -1,4 +1,7 @@
-//! Amounts formatted for people.
+//! Amounts, and the resources that a call or a run used, formatted for people.
+
+use tollgate_agent::outcome::Usage;
+use tollgate_agent::run::RunUsage;
 
 /// Formats units of fuel: `950`, `1.2 M`, `20 G`.
 pub(crate) fn fuel(units: u64) -> String {
@@ -40,6 +43,34 @@ pub(crate) fn count(number: impl Into<u64>, noun: &str) -> String {
     let number = number.into();
     let s = if number == 1 { "" } else { "s" };
     format!("{number} {noun}{s}")
+}
+
+/// Returns the usage of a call in words.
+pub(crate) fn call_usage(usage: &Usage) -> String {
+    let attempts = match usage.attempts {
+        0 => return "nothing ran".to_owned(),
+        1 => String::new(),
+        more => format!(" in {more} attempts"),
+    };
+    format!("{} fuel, {}, {}{attempts}", fuel_of(usage), micros(usage.wall_us), bytes(usage.memory_bytes))
+}
+
+/// Returns the usage of a run in words.
+pub(crate) fn run_usage(usage: &RunUsage) -> String {
+    format!(
+        "{}, {}, {} fuel, {} in tools, {}",
+        count(usage.steps, "turn"),
+        count(usage.calls, "call"),
+        fuel_of(&usage.tools),
+        micros(usage.tools.wall_us),
+        count(usage.tokens.total(), "token"),
+    )
+}
+
+/// Returns fuel in words, marked if it is a lower bound.
+fn fuel_of(usage: &Usage) -> String {
+    let at_least = if usage.at_least { "at least " } else { "" };
+    format!("{at_least}{}", fuel(usage.fuel))
 }
 
 /// Formats with one decimal below ten, unless it would be a zero.
