@@ -26,7 +26,6 @@ pub(crate) mod served;
 pub(crate) mod served_address;
 pub(crate) mod servers;
 pub(crate) mod shutdown;
-mod surface;
 
 pub(crate) use open::{OpenSession, host_with};
 pub(crate) use place::as_child;

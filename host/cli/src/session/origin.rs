@@ -2,18 +2,18 @@
 
 use crate::globals::Globals;
 use crate::session::data::open_store;
-use crate::session::surface::surface_of;
 use crate::terminal::remedy::of_registry;
 use crate::terminal::{Exit, Failure};
 use tollgate::config::Config;
 use tollgate::grants::Approvals;
 use tollgate::registry;
 use tollgate::store::{AuditKind, AuditRecord};
+use tollgate_agent::surface::Surface;
 use tollgate_registry::{
     Client, Code, Digest, Entry, Error, FetchedComponent, Files, KeptEvidence, Lock, Placement, Source,
     check_statements, is_current, recheck,
 };
-use tollgate_sandbox::{Guest, Sandbox};
+use tollgate_sandbox::{Component, Guest, Power, Sandbox};
 
 /// The files of a configuration, and its client for registries.
 pub(crate) struct Origins {
@@ -177,4 +177,10 @@ pub(crate) fn exit_of(codes: impl IntoIterator<Item = Code>) -> Exit {
         _ if refuses(&code) => Exit::Usage,
         _ => Exit::Failed,
     })
+}
+
+/// Returns the tools, state and powers of a component.
+pub(crate) fn surface_of(component: &Component) -> Surface {
+    let powers = component.imports().iter().filter_map(|import| import.power).map(Power::as_str);
+    Surface::new(component.descriptor(), powers)
 }

@@ -1,7 +1,6 @@
 //! The version of a component that is in place, which an update is compared with.
 
-use crate::session::origin::Origins;
-use crate::session::surface::surface_of;
+use crate::session::origin::{Origins, surface_of};
 use tollgate::grants::{RequestedGrants, parse_manifest};
 use tollgate_agent::surface::Surface;
 use tollgate_registry::{Entry, Metadata};
