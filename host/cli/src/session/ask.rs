@@ -1,14 +1,15 @@
 //! Questions that wait for a person: how they are shown, and asked on a terminal.
 
 use crate::session::prompt::{Form, Step};
-use crate::session::{line_reader, shutdown};
+use crate::session::shutdown;
 use crate::terminal::output::{BAD, BOLD, DIM, WAITS};
 use crate::terminal::table::terminal_width;
 use crate::terminal::text::shown_line;
 use crate::terminal::{Failure, Output, program};
 use serde_json::Value;
-use std::io::IsTerminal;
+use std::io::{BufRead, IsTerminal};
 use std::time::Duration;
+use tokio::sync::{Mutex, oneshot};
 use tollgate::Host;
 use tollgate::run::RunEnd;
 use tollgate::store::{RunFilter, RunStore, short_id};
@@ -160,7 +161,7 @@ pub(crate) async fn ask(
     loop {
         output.say(&form.prompt());
         let line = tokio::select! {
-            line = line_reader::line() => line?,
+            line = typed_line() => line?,
             end = &mut elsewhere => {
                 output.say(&format!("{DIM}decided elsewhere{DIM:#}"));
                 return Ok(QuestionOutcome::Elsewhere(Box::new(end?)));
@@ -247,6 +248,30 @@ pub(crate) fn read_answer(typed: Option<&str>) -> Result<Value, Failure> {
             "the answer is not valid JSON: {e}; a string needs its quotes: --resume '\"yes\"'"
         ))
     })
+}
+
+type Reading = oneshot::Receiver<std::io::Result<Option<String>>>;
+
+/// A read that is no longer awaited. The next question continues it; otherwise the person's
+/// next line would be lost.
+static READING: Mutex<Option<Reading>> = Mutex::const_new(None);
+
+/// Reads the next line; `None` at the end of the input. The reading thread is detached: the program
+/// may end before the line is typed.
+pub(crate) async fn typed_line() -> Result<Option<String>, Failure> {
+    let mut slot = READING.lock().await;
+    let reading = slot.get_or_insert_with(|| {
+        let (typed, line) = oneshot::channel();
+        std::thread::spawn(move || {
+            let mut line = String::new();
+            let read = std::io::stdin().lock().read_line(&mut line);
+            let _ = typed.send(read.map(|bytes| (bytes > 0).then_some(line)));
+        });
+        line
+    });
+    let read = reading.await;
+    *slot = None;
+    read.unwrap_or(Ok(None)).map_err(|e| Failure::failed(format!("the terminal cannot be read: {e}")))
 }
 
 #[cfg(test)]

@@ -9,7 +9,6 @@ pub(crate) mod database;
 pub(crate) mod follow;
 pub(crate) mod grant_audit;
 pub(crate) mod grants;
-pub(crate) mod line_reader;
 pub(crate) mod models;
 pub(crate) mod offer;
 pub(crate) mod open;

@@ -5,7 +5,7 @@ use crate::render::narrate::Narrator;
 use crate::session::data::{OpeningStore, find_thread};
 use crate::session::follow::{follow_and_ask, say_how_to_make_room};
 use crate::session::models::model_to_run;
-use crate::session::{OpenSession, finish, host_with, line_reader, shutdown, with_servers};
+use crate::session::{OpenSession, ask, finish, host_with, shutdown, with_servers};
 use crate::terminal::output::{BOLD, DIM, NAME};
 use crate::terminal::text::{shown, shown_line};
 use crate::terminal::{Exit, Failure, Output, program, quantity};
@@ -100,7 +100,7 @@ impl Chat<'_> {
                 self.output.prompt(&format!("{BOLD}>{BOLD:#} "));
             }
             let line = tokio::select! {
-                line = line_reader::line() => line?,
+                line = ask::typed_line() => line?,
                 () = shutdown::wait_for_signal() => None,
             };
             let Some(line) = line else { break };
