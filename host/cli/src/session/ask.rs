@@ -1,5 +1,6 @@
 //! Questions that wait for a person: how they are shown, and asked on a terminal.
 
+use crate::globals::Globals;
 use crate::session::prompt::{Form, Step};
 use crate::session::shutdown;
 use crate::terminal::output::{BAD, BOLD, DIM, WAITS};
@@ -8,12 +9,15 @@ use crate::terminal::text::shown_line;
 use crate::terminal::{Failure, Output, program};
 use serde_json::Value;
 use std::io::{BufRead, IsTerminal};
+use std::path::Path;
 use std::time::Duration;
 use tokio::sync::{Mutex, oneshot};
 use tollgate::Host;
+use tollgate::config::{FILE_NAME, remember_always};
 use tollgate::run::RunEnd;
 use tollgate::store::{RunFilter, RunStore, short_id};
-use tollgate_agent::gate::permissions::asks_to_permit;
+use tollgate_agent::catalog::Catalog;
+use tollgate_agent::gate::permissions::{Scope, answered, asks_to_permit};
 use tollgate_agent::question::{ANSWER, MIN_COLUMNS, Section, action, asks, continued, sections};
 use tollgate_agent::run::event::SuspendedCall;
 use tollgate_agent::run::{Decision, DecisionAnswer};
@@ -272,6 +276,24 @@ pub(crate) async fn typed_line() -> Result<Option<String>, Failure> {
     let read = reading.await;
     *slot = None;
     read.unwrap_or(Ok(None)).map_err(|e| Failure::failed(format!("the terminal cannot be read: {e}")))
+}
+
+/// Writes the answer to the configuration if it is permanent, and reports that it did, or why it could
+/// not. `catalog` is the catalog with which the call was decided.
+pub(crate) fn remember_if_permanent(
+    globals: &Globals,
+    catalog: &Catalog,
+    asked: &SuspendedCall,
+    decision: &Decision,
+    output: &Output,
+) {
+    let DecisionAnswer::Resume(answer) = &decision.answer else { return };
+    let Some((Scope::Always, rule)) = answered(catalog, asked, answer) else { return };
+    let file = globals.config.as_deref().unwrap_or(Path::new(FILE_NAME));
+    match remember_always(file, &rule) {
+        Ok(()) => output.say(&format!("remembered for always, in [permissions] of {}", file.display())),
+        Err(why) => output.warn(&why.to_string()),
+    }
 }
 
 #[cfg(test)]

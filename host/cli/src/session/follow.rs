@@ -2,8 +2,8 @@
 
 use crate::globals::Globals;
 use crate::render::narrate::{Narrator, outcome};
-use crate::session::ask::{QuestionOutcome, ask, can_ask, say_how_to_decide};
-use crate::session::{permanent_answers, shutdown};
+use crate::session::ask::{QuestionOutcome, ask, can_ask, remember_if_permanent, say_how_to_decide};
+use crate::session::shutdown;
 use crate::terminal::output::DIM;
 use crate::terminal::remedy::of_store;
 use crate::terminal::{Exit, Failure, Output};
@@ -84,7 +84,7 @@ pub(crate) async fn ask_open(
             QuestionOutcome::Elsewhere(now) => end = *now,
             QuestionOutcome::Decided(decision) => match host.decide(&end.run_id, decision.clone()).await {
                 Ok(handle) => {
-                    permanent_answers::store(globals, host.toolbox().catalog(), &asked, &decision, output);
+                    remember_if_permanent(globals, host.toolbox().catalog(), &asked, &decision, output);
                     end = follow(handle, narrator).await?;
                 }
                 Err(

@@ -15,7 +15,6 @@ pub(crate) mod open;
 #[cfg(feature = "mcp")]
 pub(crate) mod operator;
 pub(crate) mod origin;
-pub(crate) mod permanent_answers;
 pub(crate) mod place;
 pub(crate) mod project_data;
 mod prompt;

@@ -2,13 +2,13 @@
 
 use crate::globals::Globals;
 use crate::render::narrate::Narrator;
-use crate::session::ask::{can_ask, decision, is_at_a_terminal, read_answer, typed};
+use crate::session::ask::{can_ask, decision, is_at_a_terminal, read_answer, remember_if_permanent, typed};
 use crate::session::call_end::{CallExtras, show_call_end};
 use crate::session::codes::Codes;
 use crate::session::data::{find_run, open_limited_store, recovered};
 use crate::session::follow::{RestingRun, ask_open, follow, show_run_end};
 use crate::session::models::configured_model;
-use crate::session::{OpenSession, finish, host_with, permanent_answers, with_servers};
+use crate::session::{OpenSession, finish, host_with, with_servers};
 use crate::terminal::text::shown_line;
 use crate::terminal::{Exit, Failure, Output, program};
 use clap::Args;
@@ -167,7 +167,7 @@ async fn decide(
 ) -> Result<RunEnd, Failure> {
     let handle = host.decide(&run.run_id, decision.clone()).await?;
     if let Some(asked) = asked {
-        permanent_answers::store(globals, host.toolbox().catalog(), &asked, &decision, output);
+        remember_if_permanent(globals, host.toolbox().catalog(), &asked, &decision, output);
     }
     follow(handle, narrator).await
 }
