@@ -1,7 +1,6 @@
 //! The exit codes of the program, and its failures.
 
-use crate::terminal::program::program;
-use crate::terminal::remedy::with_command;
+use crate::terminal::remedy::{program, with_command};
 use crate::terminal::text::shown_marked;
 use tollgate::HostError;
 use tollgate::config::{ConfigError, EditError};

@@ -2,7 +2,6 @@
 
 pub(crate) mod exit;
 pub(crate) mod output;
-pub(crate) mod program;
 pub(crate) mod progress;
 pub(crate) mod quantity;
 pub(crate) mod remedy;
@@ -11,4 +10,4 @@ pub(crate) mod text;
 
 pub(crate) use exit::{Exit, Failure};
 pub(crate) use output::Output;
-pub(crate) use program::program;
+pub(crate) use remedy::program;

@@ -131,7 +131,7 @@ pub(crate) async fn run(cli: Cli, output: &Output) -> Result<Exit, Failure> {
         path.clone().filter(|path| std::env::var_os(variable).as_deref() != Some(path.as_os_str()))
     };
     let (config, data) = (typed(&globals.config, "TOLLGATE_CONFIG"), typed(&globals.data, "TOLLGATE_DATA"));
-    crate::terminal::program::remember_named(config.as_deref(), data.as_deref());
+    crate::terminal::remedy::remember_named(config.as_deref(), data.as_deref());
     match verb {
         Verb::Demo(verb) => verb.run(&globals, output).await,
         Verb::Run(verb) => verb.run(&globals, output).await,
