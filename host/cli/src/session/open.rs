@@ -3,7 +3,7 @@
 use crate::globals::Globals;
 use crate::session::data::OpeningStore;
 use crate::session::models::configured_model;
-use crate::terminal::progress::Progress;
+use crate::terminal::output::Progress;
 use crate::terminal::remedy::{of_file, of_notice};
 use crate::terminal::text::shown_line;
 use crate::terminal::{Failure, Output};

@@ -2,7 +2,6 @@
 
 pub(crate) mod exit;
 pub(crate) mod output;
-pub(crate) mod progress;
 pub(crate) mod quantity;
 pub(crate) mod remedy;
 pub(crate) mod table;

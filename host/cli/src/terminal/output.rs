@@ -1,12 +1,16 @@
 //! Output: answers to standard output, everything else to standard error. A reader that closed the
-//! pipe is not a failure, and colours are only for terminals.
+//! pipe is not a failure, and colours and progress are only for terminals.
 
+use crate::terminal::text::shown_line;
 use crate::terminal::{Exit, Failure};
 use anstyle::{AnsiColor, Style};
+use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
+use std::path::Path;
 use std::sync::Mutex;
+use std::time::Duration;
 use tollgate_agent::text::{cleaned, escaped_json};
 
 pub(crate) const BOLD: Style = Style::new().bold();
@@ -175,6 +179,36 @@ fn safe(text: &str) -> Cow<'_, str> {
 /// Indents every line but the first, so that none can be mistaken for the host's.
 fn indented(text: &str) -> String {
     text.replace('\n', "\n  ")
+}
+
+/// A line on a terminal that shows the work in progress; it disappears when it is dropped.
+pub(crate) struct Progress {
+    bar: ProgressBar,
+}
+
+impl Progress {
+    /// Starts to show this work.
+    pub(crate) fn new(what: &'static str) -> Self {
+        let bar = ProgressBar::new_spinner();
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {prefix} {wide_msg}") {
+            bar.set_style(style);
+        }
+        bar.set_prefix(what);
+        bar.enable_steady_tick(Duration::from_millis(120));
+        Self { bar }
+    }
+
+    /// Shows that `done` of `total` files are done.
+    pub(crate) fn file(&self, done: usize, total: usize, file: &Path) {
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        self.bar.set_message(format!("{done} of {total}  {}", shown_line(&name, 60)));
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
 }
 
 #[cfg(test)]
