@@ -17,7 +17,6 @@ mod http;
 mod memory_share;
 mod mounted_client;
 mod notifications;
-mod owners;
 mod reader;
 mod request_ids;
 mod request_limit;

@@ -1,7 +1,9 @@
-//! Use of HTTP sessions, so that an idle session can make room for a new one.
+//! Use of HTTP sessions, so that an idle session can make room for a new one, and the owners of waiting
+//! calls and tasks, none of which may push out those of others.
 
 use rmcp::transport::streamable_http_server::session::SessionManager as _;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -107,4 +109,19 @@ impl Drop for SessionUse {
     fn drop(&mut self) {
         self.sessions.change(&self.id, |used| used.open = used.open.saturating_sub(1));
     }
+}
+
+/// Returns the owner in a stored thread's id: the principal of a mounted server, else the session.
+pub(super) fn owner_of(thread_id: &str) -> &str {
+    thread_id.split_once('/').map_or(thread_id, |(owner, _)| owner)
+}
+
+/// Returns the place of the oldest entry of the owner whose entries are largest together, so that
+/// no owner can push out the entries of others.
+pub(super) fn oldest_of_largest_owner<'a>(entries: impl Iterator<Item = (&'a str, usize)>) -> usize {
+    let mut owners: HashMap<&str, (usize, usize)> = HashMap::new();
+    for (at, (owner, size)) in entries.enumerate() {
+        owners.entry(owner).or_insert((0, at)).0 += size;
+    }
+    owners.into_values().max_by_key(|&(size, first)| (size, Reverse(first))).map_or(0, |(_, first)| first)
 }

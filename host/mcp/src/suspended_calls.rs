@@ -1,6 +1,6 @@
 //! Calls that wait for a person, so that a repeated call continues instead of starting anew.
 
-use super::owners::{oldest_of_largest_owner, owner_of};
+use super::sessions::{oldest_of_largest_owner, owner_of};
 use super::task_runs::TaskRuns;
 use serde_json::Value;
 use sha2::{Digest, Sha256};

@@ -1,6 +1,6 @@
 //! The runs of calls that their clients know as tasks.
 
-use super::owners::{oldest_of_largest_owner, owner_of};
+use super::sessions::{oldest_of_largest_owner, owner_of};
 use rmcp::model::ErrorData;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};

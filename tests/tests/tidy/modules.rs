@@ -257,7 +257,6 @@ const ORDERS: &[Order] = &[
             "writer",
             "notifications",
             "tool_list",
-            "owners",
             "task_runs",
             "suspended_calls",
             "tool_calls",
