@@ -4,9 +4,8 @@
 //! reconnect for the rest. If a client does not reconnect in time, its calls are cancelled.
 
 use super::connections::RequestInProgress;
-use super::request_ids::IdInUse;
 use super::request_limit::RequestPermit;
-use super::sessions::SessionUse;
+use super::sessions::{IdInUse, SessionUse};
 use axum::body::{BodyDataStream, Bytes};
 use futures::Stream;
 use futures::future::BoxFuture;

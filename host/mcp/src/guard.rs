@@ -7,9 +7,8 @@ use super::disconnects::{AnswerMemory, AttendedBody, DisconnectTracker, Response
 use super::memory_share::{MemoryShare, NoSharedMemory, SharedMemory};
 use super::mounted_client::MountedClient;
 use super::reader::MAX_MESSAGE_BYTES;
-use super::request_ids::{IdInUse, RequestIds};
 use super::request_limit::{RequestLimiter, RequestPermit};
-use super::sessions::{MAX_SESSIONS, SessionUse, Sessions};
+use super::sessions::{IdInUse, MAX_SESSIONS, RequestIds, SessionUse, Sessions};
 use super::transport::refusal;
 use super::weight::{NO_MEMORY, TooHeavy, WeighedMessage, weigh};
 use axum::body::{Body, Bytes};

@@ -18,7 +18,6 @@ mod memory_share;
 mod mounted_client;
 mod notifications;
 mod reader;
-mod request_ids;
 mod request_limit;
 mod server;
 mod sessions;

@@ -1,10 +1,12 @@
-//! Use of HTTP sessions, so that an idle session can make room for a new one, and the owners of waiting
-//! calls and tasks, none of which may push out those of others.
+//! Sessions: their use over HTTP, so that an idle session can make room for a new one; the ids of their
+//! requests in progress; and the owners of waiting calls and tasks, none of which may push out those of
+//! others.
 
+use rmcp::model::RequestId;
 use rmcp::transport::streamable_http_server::session::SessionManager as _;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -108,6 +110,47 @@ impl Sessions {
 impl Drop for SessionUse {
     fn drop(&mut self) {
         self.sessions.change(&self.id, |used| used.open = used.open.saturating_sub(1));
+    }
+}
+
+/// How long a request waits for an earlier one with its id to end: a client that has read an
+/// answer may use the id again before the server is done with it.
+const WAIT: Duration = Duration::from_millis(500);
+/// How often to check whether the earlier request has ended.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
+
+/// The ids of requests in progress, in all sessions. Two requests of a session with one id could not be
+/// told apart, and one of them would never be answered.
+#[derive(Debug, Default)]
+pub(super) struct RequestIds(Mutex<HashSet<SessionRequest>>);
+
+/// A session and the id of one of its requests.
+type SessionRequest = (String, RequestId);
+
+/// An id in use, until this is dropped.
+#[derive(Debug)]
+pub(super) struct IdInUse {
+    ids: Arc<RequestIds>,
+    request: SessionRequest,
+}
+
+impl RequestIds {
+    /// Takes the id for a request of this session; `None` if another request has it.
+    pub(super) async fn take(self: &Arc<Self>, session: &str, id: &RequestId) -> Option<Arc<IdInUse>> {
+        let request = (session.to_owned(), id.clone());
+        let taken = async {
+            while !self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(request.clone()) {
+                tokio::time::sleep(POLL_INTERVAL).await;
+            }
+        };
+        tokio::time::timeout(WAIT, taken).await.ok()?;
+        Some(Arc::new(IdInUse { ids: Arc::clone(self), request }))
+    }
+}
+
+impl Drop for IdInUse {
+    fn drop(&mut self) {
+        self.ids.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.request);
     }
 }
 

@@ -251,7 +251,6 @@ const ORDERS: &[Order] = &[
             "connections",
             "sessions",
             "request_limit",
-            "request_ids",
             "disconnects",
             "form",
             "writer",
