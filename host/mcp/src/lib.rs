@@ -5,7 +5,6 @@
 //! of any other. As a client (`remote`), the host connects to servers that the operator names,
 //! and their tools run behind the same gate.
 
-mod arguments;
 mod call_result;
 mod client;
 mod connections;

@@ -3,13 +3,13 @@
 
 #![expect(deprecated, reason = "the protocol will remove logging, but its current versions have it")]
 
-use super::arguments::RawArguments;
 use super::disconnects::DisconnectToken;
 use super::mounted_client::MountedClient;
 use super::notifications::Notices;
 use super::suspended_calls::PendingCalls;
 use super::tool_calls::ToolCallSession;
 use super::tool_list::{ListingCache, OfferedNames, PAGE_TOOLS, ToolList, is_hosts_own};
+use super::weight::RawArguments;
 use super::writer::Backpressure;
 use axum::http::request::Parts;
 use rmcp::model::{

@@ -1,10 +1,10 @@
-//! The memory that a client's message takes once parsed: estimated and bounded before it is parsed, for a
-//! transport that reserves it.
+//! A client's message before it is parsed: the memory that it then takes, estimated and bounded for a
+//! transport that reserves it, and the arguments of its call as they were written.
 
-use super::arguments::{RawArguments, raw_arguments};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
+use std::sync::Arc;
 use tollgate_agent::json::{self, NodesLeft};
 
 /// A message up to this size is parsed without estimating its memory.
@@ -91,6 +91,27 @@ fn without(message: &[u8], arguments: &str) -> Option<Vec<u8>> {
     lighter.extend_from_slice(b"{}");
     lighter.extend_from_slice(&message[at + arguments.len()..]);
     Some(lighter)
+}
+
+/// The arguments of a call, exactly as the client wrote them.
+#[derive(Debug, Clone)]
+pub(super) struct RawArguments(pub(super) Arc<str>);
+
+/// Returns the arguments of a `tools/call` as they were written. The checks apply to what the
+/// client sent, and reject repeated keys and numbers that lose precision.
+fn raw_arguments(message: &[u8]) -> Option<RawArguments> {
+    #[derive(Deserialize)]
+    struct Request<'a> {
+        #[serde(borrow)]
+        params: Option<Params<'a>>,
+    }
+    #[derive(Deserialize)]
+    struct Params<'a> {
+        #[serde(borrow)]
+        arguments: Option<&'a RawValue>,
+    }
+    let request: Request<'_> = serde_json::from_slice(message).ok()?;
+    request.params?.arguments.map(|raw| RawArguments(Arc::from(raw.get())))
 }
 
 #[cfg(test)]

@@ -242,7 +242,6 @@ const ORDERS: &[Order] = &[
     Order {
         sources: "host/mcp/src",
         modules: &[
-            "arguments",
             "memory_share",
             "mounted_client",
             "call_result",
