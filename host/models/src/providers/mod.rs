@@ -2,7 +2,6 @@
 
 mod errors;
 mod frames;
-mod logs;
 mod probe;
 mod prompt;
 mod protocol;
@@ -11,26 +10,26 @@ mod retry_after;
 
 pub use probe::Probe;
 
-use super::http_client;
 use super::provider::{Provider, ReasoningEffort};
-use super::{ApiKey, Delta, DeltaSink, Model, ModelFault};
+use super::{ApiKey, Delta, DeltaSink, Model, ModelFault, http_client};
 use async_trait::async_trait;
 use frames::{FramedCall, Frames};
 use futures::StreamExt;
-use genai::Headers;
 use genai::chat::{ChatOptions, ChatStreamEvent, ContentPart, StopReason, StreamEnd, Usage};
 use genai::resolver::{AuthData, Endpoint};
-use genai::{ModelIden, ServiceTarget};
-use logs::without_logs;
+use genai::{Headers, ModelIden, ServiceTarget};
 use reader::{abandon, next_line, note_status, reader};
 use reqwest::{Url, retry};
 use serde_json::{Value, json};
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 use tollgate_agent::message::{AssistantMessage, Finish, ModelCall, ModelReply, ModelRequest, TokenUsage};
 use tollgate_agent::text::sentence;
+use tracing::subscriber::{NoSubscriber, with_default};
 
 /// The number of bytes of an answer over HTTP/2 that may arrive before they are read.
 const STREAM_WINDOW_BYTES: u32 = 64 * 1024;
@@ -398,4 +397,13 @@ fn tokens(usage: Option<&Usage>) -> TokenUsage {
 /// Locks the frames. If a frame panics the parser, only that frame is lost.
 fn lock(frames: &Mutex<Frames>) -> MutexGuard<'_, Frames> {
     frames.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs a future without logging anything inside it.
+///
+/// The library logs every answer of a provider, and providers repeat the key they reject. The
+/// relevant part is returned as a fault, without the key, and the caller may log that.
+async fn without_logs<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    poll_fn(|context| with_default(NoSubscriber::default(), || future.as_mut().poll(context))).await
 }
