@@ -3,16 +3,20 @@
 use crate::config::PostgresConfig;
 use crate::error::explain;
 use crate::lease::longest_exchange;
-use crate::tls;
 use deadpool_postgres::{
     Manager, ManagerConfig, Object, Pool, PoolError, QueueMode, RecyclingMethod, Runtime,
 };
 use futures::future::BoxFuture;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::{ClientConfig, RootCertStore};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{AsyncMessage, Client};
+use tokio_postgres_rustls::MakeRustlsConnect;
 use tollgate_store::StoreError;
 
 /// How long a caller waits for a connection. A caller that gives up has sent nothing.
@@ -49,7 +53,7 @@ pub(crate) fn exchange_of(bytes: u64) -> Duration {
 pub(crate) fn pool(config: &PostgresConfig) -> Result<Pool, StoreError> {
     // A connection is checked when it is used; a lost one is replaced and the statement repeated.
     let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-    let manager = Manager::from_config(config.server.clone(), tls::connector(config)?, recycling);
+    let manager = Manager::from_config(config.server.clone(), tls(config)?, recycling);
     Pool::builder(manager)
         .max_size(config.connections)
         // The connection that was used last has its statements planned and in the caches of the processor.
@@ -67,7 +71,7 @@ pub(crate) async fn single(
     server: &tokio_postgres::Config,
     heard: impl Fn(tokio_postgres::Notification) + Send + 'static,
 ) -> Result<Client, StoreError> {
-    let connecting = server.connect(tls::connector(config)?);
+    let connecting = server.connect(tls(config)?);
     let connected = tokio::time::timeout(WAIT, connecting).await;
     let (client, mut connection) = match connected {
         Ok(connected) => connected.map_err(|e| explain("reach", &config.address(), &e))?,
@@ -242,6 +246,33 @@ pub(crate) async fn find(
 
 fn borrowed(params: &Params) -> Vec<(&(dyn ToSql + Sync), Type)> {
     params.iter().map(|(value, of)| (&**value as &(dyn ToSql + Sync), of.clone())).collect()
+}
+
+/// Returns the TLS connector of this configuration: rustls with ring. The certificate and its name are
+/// always verified.
+fn tls(config: &PostgresConfig) -> Result<MakeRustlsConnect, StoreError> {
+    let mut roots = RootCertStore::empty();
+    match &config.ca {
+        None => roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),
+        Some(file) => {
+            let wrong = |why: &dyn std::fmt::Display| {
+                StoreError::unusable(format!("cannot read the certificates in {}: {why}", file.display()))
+            };
+            for certificate in CertificateDer::pem_file_iter(file).map_err(|e| wrong(&e))? {
+                roots.add(certificate.map_err(|e| wrong(&e))?).map_err(|e| wrong(&e))?;
+            }
+            if roots.is_empty() {
+                return Err(wrong(&"it contains none"));
+            }
+        }
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let tls = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|e| StoreError::unusable(format!("TLS cannot be set up: {e}")))?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(MakeRustlsConnect::new(tls))
 }
 
 #[cfg(test)]

@@ -28,7 +28,6 @@ mod request_keys;
 mod schema;
 mod settings;
 mod store;
-mod tls;
 mod turns;
 mod write;
 

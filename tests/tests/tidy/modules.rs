@@ -190,7 +190,6 @@ const ORDERS: &[Order] = &[
         sources: "host/postgres/src",
         modules: &[
             "config",
-            "tls",
             "error",
             "lease",
             "connect",
