@@ -1,7 +1,6 @@
 //! Authentication: the challenge of a registry, and the token that answers it.
 
-use super::authorization::Authorization;
-use super::credentials::Login;
+use super::credentials::{Authorization, Login};
 use super::transport::{Reply, Request, Session};
 use crate::error::{Code, Error, Result};
 use reqwest::header::WWW_AUTHENTICATE;

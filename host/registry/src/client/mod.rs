@@ -8,7 +8,6 @@
 mod addresses;
 mod artifact;
 mod auth;
-mod authorization;
 mod credentials;
 mod manifest;
 mod push;

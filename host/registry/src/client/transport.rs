@@ -1,6 +1,6 @@
 //! Requests: where they may go, how often they are repeated, and how much of a response is read.
 
-use super::authorization::Authorization;
+use super::credentials::Authorization;
 use super::{Client, addresses};
 use crate::error::{Code, Error, Result};
 use crate::reference::{Reference, is_loopback};
