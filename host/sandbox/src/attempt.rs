@@ -1,12 +1,14 @@
-//! The context of a call, and the result of one of its attempts.
+//! The context of a call, the result of one of its attempts, and the interface through which the host runs
+//! child agents for it.
 
 use crate::budget::Reservation;
-use crate::children::ChildRunner;
 use crate::report::ReportSink;
+use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
+use tollgate_agent::child::{ChildError, ChildOutcome, ChildRequest};
 use tollgate_agent::context::{AgentView, Resumption, RunIdentity};
 use tollgate_agent::gate::Permit;
 use tollgate_agent::outcome::{Fault, Outcome, Usage};
@@ -94,4 +96,32 @@ pub struct Console {
     pub text: String,
     /// How many further bytes were written and discarded.
     pub dropped_bytes: u64,
+}
+
+/// Runs child agents for one attempt of one call.
+pub trait ChildRunner: Send + Sync {
+    /// Returns why a request to this agent is refused before anything else of it is read; `None` if
+    /// it may be passed to [`run_child`](Self::run_child).
+    ///
+    /// A refused request still takes a position among the call's requests. The answer is immediate, so
+    /// the call's clock does not stop for it.
+    fn refuse(&self, agent_id: &str) -> Option<ChildError>;
+
+    /// Starts the child, or picks up the one that the call already has at this position among its
+    /// requests, and waits until it ends or waits for a person.
+    ///
+    /// The future resolves to an error if the child cannot be run: it is not granted, exceeds a limit, or
+    /// its request is invalid.
+    fn run_child(&self, request: ChildRequest) -> BoxFuture<'_, Result<ChildOutcome, ChildError>>;
+}
+
+/// Runs no children.
+impl ChildRunner for () {
+    fn refuse(&self, agent_id: &str) -> Option<ChildError> {
+        Some(ChildError::not_granted(agent_id))
+    }
+
+    fn run_child(&self, request: ChildRequest) -> BoxFuture<'_, Result<ChildOutcome, ChildError>> {
+        Box::pin(std::future::ready(Err(ChildError::not_granted(&request.agent_id))))
+    }
 }

@@ -24,7 +24,6 @@ mod blocking;
 mod budget;
 mod call_limit;
 mod charge;
-mod children;
 mod compile;
 mod component;
 mod component_places;
@@ -58,10 +57,9 @@ mod v0_1_0;
 mod watchdog;
 
 pub use admission::Occupancy;
-pub use attempt::{Attempt, CallContext, Console};
+pub use attempt::{Attempt, CallContext, ChildRunner, Console};
 pub use budget::{MemoryBudget, MemoryExhausted, Reservation};
 pub use call_limit::{CallLimit, CallPermit};
-pub use children::ChildRunner;
 pub use compile::{COMPILED_AT_ONCE, COMPILED_BYTES_PER_BYTE, compile_child};
 pub use component::{Component, DESCRIBE_FUEL, DESCRIBE_TIME};
 pub use config::{

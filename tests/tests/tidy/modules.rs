@@ -64,7 +64,6 @@ const ORDERS: &[Order] = &[
             "descriptors",
             "deadline",
             "report",
-            "children",
             "call_limit",
             "component_places",
             "share",

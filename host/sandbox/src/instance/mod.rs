@@ -10,8 +10,7 @@ pub(crate) use interrupt::interrupt;
 
 use self::http::Egress;
 use crate::admission::{Charge, Slot};
-use crate::attempt::{CallContext, Console};
-use crate::children::ChildRunner;
+use crate::attempt::{CallContext, ChildRunner, Console};
 use crate::console::Capture;
 use crate::deadline::Deadline;
 use crate::egress::CallEgress;
