@@ -1,11 +1,11 @@
 //! Response bodies on their way to the guest: limited, timed and redacted.
 
-use super::error::broken;
 use crate::admission::Charge;
 use crate::meter::Boundary;
 use bytes::Bytes;
 use http_body::{Body, Frame};
 use hyper::body::Incoming;
+use std::error::Error as _;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -115,5 +115,20 @@ impl Body for LimitedBody {
 
     fn is_end_stream(&self) -> bool {
         self.is_over
+    }
+}
+
+/// Translates a hyper connection error to `wasi:http`.
+pub(super) fn broken(why: &hyper::Error) -> Error {
+    if let Some(Error::HttpRequestBodySize(size)) = why.source().and_then(|why| why.downcast_ref()) {
+        Error::HttpRequestBodySize(*size)
+    } else if why.is_parse_too_large() {
+        Error::HttpResponseHeaderSectionSize(None)
+    } else if why.is_incomplete_message() || why.is_closed() {
+        Error::HttpResponseIncomplete
+    } else if why.is_timeout() {
+        Error::HttpResponseTimeout
+    } else {
+        Error::HttpProtocolError
     }
 }

@@ -1,8 +1,7 @@
 //! One request and its response, over a dedicated connection.
 
-use super::body::LimitedBody;
+use super::body::{LimitedBody, broken};
 use super::collected::{charge_collected, charged};
-use super::error::broken;
 use super::upload::Upload;
 use super::{HttpGrant, StepTimeouts, headers};
 use crate::admission::{Charge, Slot};

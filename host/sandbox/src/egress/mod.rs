@@ -9,7 +9,6 @@
 mod body;
 mod collected;
 mod connect;
-mod error;
 mod exchange;
 mod headers;
 mod local_address;
