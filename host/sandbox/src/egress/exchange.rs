@@ -1,7 +1,6 @@
 //! One request and its response, over a dedicated connection.
 
-use super::body::{LimitedBody, broken};
-use super::collected::{charge_collected, charged};
+use super::body::{LimitedBody, broken, charge_collected, charged};
 use super::upload::Upload;
 use super::{HttpGrant, StepTimeouts, headers};
 use crate::admission::{Charge, Slot};

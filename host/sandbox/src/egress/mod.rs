@@ -7,7 +7,6 @@
 //! judged again. A refused request is an error that the guest can read.
 
 mod body;
-mod collected;
 mod connect;
 mod exchange;
 mod headers;

@@ -5,7 +5,7 @@
 //! other body is collected first. That way the announced length is always correct, and servers
 //! that reject chunked requests work too.
 
-use super::collected::charge_collected;
+use super::body::charge_collected;
 use crate::admission::Charge;
 use crate::admission::Slot;
 use bytes::{Bytes, BytesMut};
