@@ -1,9 +1,7 @@
 //! The grants of a component, given by a person. Nothing is granted by default.
 
-mod import;
 mod moved_content;
 
-pub use import::Import;
 pub use moved_content::MAX_MOVED;
 pub(crate) use moved_content::{FileId, UsedGrant};
 
@@ -62,6 +60,16 @@ pub enum FileAccess {
     Read,
     /// Files and directories may also be created, changed and removed.
     ReadWrite,
+}
+
+/// An interface that a component imports and that this host provides.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Import {
+    /// The interface with its version, such as `wasi:clocks/wall-clock@0.2.6`.
+    pub interface: String,
+    /// The power that must be granted to use it; `None` if it needs none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub power: Option<Power>,
 }
 
 /// The grants of a component. Cloning is cheap.
