@@ -1,7 +1,6 @@
 //! The data of one instance: its limits, its handles, and its view of the call. It is part of the
 //! instance's store and is dropped with it.
 
-pub(crate) mod attachments;
 pub(crate) mod files;
 pub(crate) mod http;
 mod interrupt;
@@ -21,10 +20,10 @@ use crate::nondeterminism::{Nondeterminism, clocks, random};
 use crate::redact::SecretRedactor;
 use crate::report::ReportSink;
 use crate::watchdog::CallDeadline;
-use attachments::Attachments;
 use files::Files;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
+use tollgate_agent::content::{ContentError, ContentPart, check_size};
 use tollgate_agent::recorded_inputs::{RecordedInputs, Seed};
 use tollgate_agent::state::{Access, KeySet, Snapshot};
 use wasmtime::StoreContextMut;
@@ -271,5 +270,32 @@ impl WasiHttpView for Instance {
     fn http(&mut self) -> WasiHttpCtxView<'_> {
         let (wasi, table) = self.parts();
         WasiHttpCtxView { hooks: &mut wasi.egress, table, ctx: &mut wasi.http }
+    }
+}
+
+/// The parts that a call has attached so far.
+#[derive(Default)]
+pub(crate) struct Attachments {
+    parts: Vec<ContentPart>,
+    charged_bytes: u64,
+}
+
+impl Attachments {
+    /// Returns the parts, and the bytes that were charged to the call's slot for them.
+    pub(crate) fn take(&mut self) -> (Vec<ContentPart>, u64) {
+        (std::mem::take(&mut self.parts), std::mem::take(&mut self.charged_bytes))
+    }
+
+    /// Adds a part that takes this much memory.
+    ///
+    /// # Errors
+    /// All parts together would be too many or too large.
+    pub(crate) fn add(&mut self, part: ContentPart, charged_bytes: u64) -> Result<(), ContentError> {
+        self.parts.push(part);
+        check_size(&self.parts).inspect_err(|_| {
+            self.parts.pop();
+        })?;
+        self.charged_bytes += charged_bytes;
+        Ok(())
     }
 }
