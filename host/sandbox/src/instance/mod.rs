@@ -3,9 +3,6 @@
 
 pub(crate) mod files;
 pub(crate) mod http;
-mod interrupt;
-
-pub(crate) use interrupt::interrupt;
 
 use self::http::Egress;
 use crate::admission::{Charge, Slot};
@@ -19,15 +16,16 @@ use crate::meter::{Boundary, Meter, Stop};
 use crate::nondeterminism::{Nondeterminism, clocks, random};
 use crate::redact::SecretRedactor;
 use crate::report::ReportSink;
-use crate::watchdog::CallDeadline;
+use crate::watchdog::{CallDeadline, GRACE};
 use files::Files;
 use std::sync::Arc;
+use std::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::content::{ContentError, ContentPart, check_size};
 use tollgate_agent::recorded_inputs::{RecordedInputs, Seed};
 use tollgate_agent::state::{Access, KeySet, Snapshot};
-use wasmtime::StoreContextMut;
 use wasmtime::component::ResourceTable;
+use wasmtime::{Store, StoreContextMut, UpdateDeadline};
 use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 
@@ -298,4 +296,21 @@ impl Attachments {
         self.charged_bytes += charged_bytes;
         Ok(())
     }
+}
+
+/// Interrupts the guest of this store at each tick except the first, before which it ran for less
+/// than a full interval. At a tick the guest ends or yields.
+pub(crate) fn interrupt(store: &mut Store<Instance>) {
+    let mut cancelled_at = None;
+    store.epoch_deadline_callback(move |store| {
+        let Instance { deadline, cancel, .. } = store.data();
+        if deadline.has_passed() {
+            return Err(Stop::Deadline.into());
+        }
+        if cancel.is_cancelled() && cancelled_at.get_or_insert_with(Instant::now).elapsed() >= GRACE {
+            return Err(Stop::Cancelled.into());
+        }
+        Ok(UpdateDeadline::Yield(1))
+    });
+    store.set_epoch_deadline(2);
 }
