@@ -1,8 +1,7 @@
 //! Reasons why compiling a component failed, and whether to retry.
 
-use super::CompilerPool;
-use super::limits::COMPILED_BYTES_PER_BYTE;
 use super::parent::NoArtifact;
+use super::{COMPILED_BYTES_PER_BYTE, CompilerPool};
 use crate::error::{CompileFailure, FailureLifetime};
 use crate::load::census::ASYNC;
 use tollgate_agent::limit_places::LimitScope;

@@ -9,27 +9,47 @@
 mod child;
 mod confine;
 mod failure;
-mod limits;
 mod message;
 mod parent;
 
 pub use child::compile_child;
-pub use limits::COMPILED_BYTES_PER_BYTE;
 
 use crate::config::{Compiler, SandboxConfig};
 use crate::engine::{Compatibility, Layout};
 use crate::error::{CompileFailure, FailureLifetime};
 use crate::load::{Artifact, ValidatedBytes};
 use failure::refused;
-use limits::CompileLimits;
 use message::{MAX_WORDS_BYTES, Purpose};
 use parent::{CompilerJob, NoArtifact};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::Semaphore;
+use tollgate_agent::limit_places::LimitPlaces;
 use wasmtime::Engine;
 
 /// The number of components that are compiled at once.
 pub const COMPILED_AT_ONCE: usize = 2;
+/// Additional bytes of the compiled form for each byte of the component.
+pub const COMPILED_BYTES_PER_BYTE: u64 = 64;
+
+/// The limits for compiling one component, and the result.
+#[derive(Debug)]
+struct CompileLimits {
+    cpu: Duration,
+    wall: Duration,
+    memory_bytes: u64,
+    compiled_bytes: u64,
+    cache_bytes: u64,
+    places: &'static LimitPlaces,
+}
+
+impl CompileLimits {
+    /// Returns the maximum size in bytes of the compiled form of a component of this size.
+    fn artifact_bytes(&self, component_bytes: usize) -> u64 {
+        let for_its_size = (component_bytes as u64).saturating_mul(COMPILED_BYTES_PER_BYTE);
+        self.compiled_bytes.saturating_add(for_its_size).min(self.cache_bytes / 4)
+    }
+}
 
 /// Compiles for one engine, two components at once.
 pub(crate) struct CompilerPool {
