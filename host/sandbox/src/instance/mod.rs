@@ -29,6 +29,10 @@ use wasmtime::{Store, StoreContextMut, UpdateDeadline};
 use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 
+/// The latest version of WASI that wasmtime, and so this host, provides. The linker accepts it for
+/// older ones.
+pub(crate) const WASI_VERSION: &str = "0.2.12";
+
 /// The store of an instance, as a host function borrows it.
 pub(crate) type GuestStore<'a> = StoreContextMut<'a, Instance>;
 

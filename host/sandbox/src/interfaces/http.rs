@@ -7,8 +7,7 @@
 
 use crate::charge::leave;
 use crate::instance::http::MAX_FIELDS_BYTES;
-use crate::instance::{GuestStore, Instance};
-use crate::interfaces::version::WASI_VERSION;
+use crate::instance::{GuestStore, Instance, WASI_VERSION};
 use crate::meter::Boundary;
 use wasmtime::component::{Linker, Resource, WasmList, WasmStr};
 use wasmtime_wasi::p2::{DynOutputStream, OutputStream, Pollable, StreamError, StreamResult};

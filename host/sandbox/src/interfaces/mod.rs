@@ -16,7 +16,6 @@ pub(crate) mod poll;
 pub(crate) mod random;
 pub(crate) mod settings;
 pub(crate) mod sockets;
-pub(crate) mod version;
 
 use crate::instance::Instance;
 use wasmtime::Engine;

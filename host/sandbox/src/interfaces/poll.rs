@@ -2,8 +2,7 @@
 //! immediately instead of waiting again.
 
 use crate::charge::charge;
-use crate::instance::{GuestStore, Instance};
-use crate::interfaces::version::WASI_VERSION;
+use crate::instance::{GuestStore, Instance, WASI_VERSION};
 use wasmtime::component::{Linker, Resource};
 use wasmtime_wasi::p2::DynPollable;
 use wasmtime_wasi::p2::bindings::io::poll::{Host, HostPollable};

@@ -1,7 +1,6 @@
 //! `wasi:random/insecure-seed`, which is constant during an attempt and recorded with its seed.
 
-use crate::instance::{GuestStore, Instance};
-use crate::interfaces::version::WASI_VERSION;
+use crate::instance::{GuestStore, Instance, WASI_VERSION};
 use crate::nondeterminism::random::{INSECURE_SEED, numbers};
 use rand::Rng as _;
 use wasmtime::component::Linker;

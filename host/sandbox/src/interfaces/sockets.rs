@@ -2,8 +2,7 @@
 
 use crate::charge::{charge, text};
 use crate::grants::Power;
-use crate::instance::{GuestStore, Instance};
-use crate::interfaces::version::WASI_VERSION;
+use crate::instance::{GuestStore, Instance, WASI_VERSION};
 use wasmtime::component::{Linker, Resource, WasmStr};
 use wasmtime_wasi::p2::bindings::sockets::ip_name_lookup::ResolveAddressStream;
 use wasmtime_wasi::p2::bindings::sockets::network::{ErrorCode, IpAddressFamily};

@@ -2,8 +2,8 @@
 
 use crate::error::Refusal;
 use crate::grants::{Import, Power};
+use crate::instance::WASI_VERSION;
 use crate::interfaces::config;
-use crate::interfaces::version::WASI_VERSION;
 use crate::v0_1_0::{GATE, TOOL, TYPES, VERSION};
 use tollgate_agent::text::clean;
 use wasmtime::Engine;
