@@ -1,8 +1,8 @@
 //! The middleware that finds out who makes a request.
 
-use super::credential::{CredentialInUse, bearer, cookie};
 use super::sign_in::signed_out;
 use super::watch::end_with_credential;
+use super::{CredentialInUse, bearer, cookie};
 use crate::access::{Credential, SecretDigest, digest};
 use crate::body;
 use crate::console::{ConsoleData, SIGN_OUT_PATH};

@@ -1,7 +1,7 @@
 //! Signing in and out with a browser. A sign-in code is in the fragment of a link, which reaches
 //! no log; without JavaScript, the person types it.
 
-use super::credential::{CredentialInUse, cookie};
+use super::{CredentialInUse, cookie};
 use crate::access::{AccessError, NewSession, digest};
 use crate::access_audit;
 use crate::body;
