@@ -30,7 +30,6 @@ pub mod problem;
 mod protocol_errors;
 mod pulse;
 mod readiness;
-mod request_turns;
 mod router;
 mod run_changes;
 pub mod runs;

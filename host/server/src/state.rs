@@ -6,12 +6,12 @@ use crate::operator::OperatorData;
 use crate::pricing::Price;
 use crate::pulse::Pulse;
 use crate::readiness::Readiness;
-use crate::request_turns::RequestTurns;
 use crate::run_changes::RunChanges;
 use crate::written_events::WrittenEvents;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use tokio::sync::OwnedMutexGuard;
 use tokio_util::sync::CancellationToken;
 use tollgate::Host;
 use tollgate::config::{DEFAULT_LISTEN, ServeConfig};
@@ -191,5 +191,23 @@ impl ServerState {
             Some(_) => "__Host-tollgate".to_owned(),
             None => format!("tollgate-{}", self.address.port()),
         }
+    }
+}
+
+/// The order of requests with the same idempotency key in this process: one after another.
+#[derive(Debug, Default)]
+pub(crate) struct RequestTurns(Mutex<HashMap<[u8; 32], Weak<tokio::sync::Mutex<()>>>>);
+
+impl RequestTurns {
+    /// Waits until no other request with the same key is in progress.
+    pub(crate) async fn turn(&self, digest: [u8; 32]) -> OwnedMutexGuard<()> {
+        let lock = {
+            let mut locks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            locks.retain(|_, lock| lock.strong_count() > 0);
+            let lock = locks.get(&digest).and_then(Weak::upgrade).unwrap_or_default();
+            locks.insert(digest, Arc::downgrade(&lock));
+            lock
+        };
+        lock.lock_owned().await
     }
 }

@@ -281,7 +281,6 @@ const ORDERS: &[Order] = &[
             "load",
             "access",
             "operator",
-            "request_turns",
             "state",
             "tool_limits",
             "event_stream",
