@@ -1,7 +1,6 @@
 //! Commands to runs, and the runs that wait for a process.
 
-use super::ownership::acquire;
-use super::process::Process;
+use super::process::{Process, acquire};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -14,7 +14,6 @@ mod job;
 mod joined_changes;
 mod lock;
 mod open;
-mod ownership;
 mod private_dir;
 mod process;
 mod prune;
@@ -344,7 +343,7 @@ impl CoordinationStore for SqliteStore {
         self.writer.catch_up().await?;
         let run_id = run_id.to_owned();
         self.writer
-            .run(move |connection, process| ownership::acquire(connection, process, &run_id, known))
+            .run(move |connection, process| process::acquire(connection, process, &run_id, known))
             .await?
     }
 

@@ -1,11 +1,13 @@
-//! Detecting whether the process that drives a run still lives.
+//! Which process drives a run, and whether it still lives.
 //!
 //! Each process locks a file of its own for as long as it lives; the system releases the lock
 //! however the process ends. If the lock is free, the process is gone.
 
 use super::explain::refused;
 use super::lock::take_turn;
+use rusqlite::{Connection, OptionalExtension, params};
 use rustix::fs::OFlags;
+use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::ErrorKind;
@@ -13,7 +15,7 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use tollgate_store::StoreError;
+use tollgate_store::{CommitError, StoreError};
 use uuid::Uuid;
 
 /// The directory of these files, within the data directory.
@@ -203,6 +205,47 @@ impl Drop for Process {
             let _ = std::fs::remove_file(self.directory.join(&self.id));
         }
     }
+}
+
+/// Takes over a run for this process, unless another living process drives it.
+pub(super) fn acquire(
+    connection: &Connection,
+    process: &Process,
+    run_id: &str,
+    known: u64,
+) -> rusqlite::Result<Result<u64, CommitError>> {
+    let find = "SELECT id, owner, status, epoch, events FROM runs WHERE run_id = ?1";
+    let found = connection
+        .prepare_cached(find)?
+        .query_row([run_id], |row| {
+            Ok((
+                row.get::<_, i64>(0)?,
+                row.get::<_, String>(1)?,
+                row.get::<_, String>(2)?,
+                row.get::<_, i64>(3)?,
+                row.get::<_, i64>(4)?,
+            ))
+        })
+        .optional()?;
+    let Some((id, owner, status, epoch, events)) = found else {
+        return Ok(Err(StoreError::unknown_run(run_id).into()));
+    };
+    if status == "running" && owner != process.id() && process.is_driven_by(&owner, run_id, epoch) {
+        return Ok(Err(CommitError::Advanced));
+    }
+    match events.cast_unsigned().cmp(&known) {
+        Ordering::Equal => {}
+        Ordering::Greater => return Ok(Err(CommitError::Advanced)),
+        Ordering::Less => return Ok(Err(CommitError::Behind)),
+    }
+    process.take_up(run_id, process.releases());
+    process.hold(run_id);
+    connection.prepare_cached("UPDATE runs SET owner = ?2, epoch = ?3 WHERE id = ?1")?.execute(params![
+        id,
+        process.id(),
+        epoch + 1
+    ])?;
+    Ok(Ok((epoch + 1).cast_unsigned()))
 }
 
 #[cfg(test)]

@@ -160,7 +160,6 @@ const ORDERS: &[Order] = &[
             "reserve",
             "lock",
             "process",
-            "ownership",
             "inbox",
             "sizes",
             "job",
