@@ -21,7 +21,6 @@
 //! another store and add to it. [`rules`] has what all stores share.
 
 mod audit;
-mod audit_store;
 mod charges;
 mod checksum;
 mod clock;
@@ -43,8 +42,7 @@ mod state_store;
 mod upkeep;
 mod volatile;
 
-pub use audit::{AuditFilter, AuditKind, AuditRecord, ToolHealth};
-pub use audit_store::AuditStore;
+pub use audit::{AuditFilter, AuditKind, AuditRecord, AuditStore, ToolHealth};
 pub use clock::now_ms;
 pub use commands::{ClaimedRun, Hint, HintSender, Hints, ReadAtClaim, RunCommand, SentCommand};
 pub use commit::{Commit, CommitReceipt, Durability};

@@ -123,7 +123,6 @@ const ORDERS: &[Order] = &[
             "commit",
             "limits",
             "runs",
-            "audit_store",
             "component_store",
             "coordination_store",
             "request_keys",
