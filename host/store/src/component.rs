@@ -1,5 +1,7 @@
 //! Components that a store keeps for the runs that called them, and the source of their bytes.
 
+use super::StoreError;
+use async_trait::async_trait;
 use std::fmt::Debug;
 use std::sync::Arc;
 use tollgate_agent::digest::digest;
@@ -28,6 +30,22 @@ impl ComponentFile {
         let bytes = self.source.read()?;
         (digest(&bytes) == *self.digest).then_some(bytes)
     }
+}
+
+/// The components that runs called, so that their calls can be run again.
+/// [Commits](super::RunStore::commit) name them.
+#[async_trait]
+pub trait ComponentStore: Send + Sync {
+    /// Returns the bytes of a component that a run called, by their digest; `None` if they are
+    /// not stored.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    async fn component(&self, digest: &str) -> Result<Option<Vec<u8>>, StoreError>;
+
+    /// Returns whether the store keeps components. If so, commits list the components that a run
+    /// refers to.
+    fn archives(&self) -> bool;
 }
 
 #[cfg(test)]

@@ -123,7 +123,6 @@ const ORDERS: &[Order] = &[
             "commit",
             "limits",
             "runs",
-            "component_store",
             "coordination_store",
             "request_keys",
             "state_store",
