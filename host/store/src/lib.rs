@@ -23,7 +23,6 @@
 mod audit;
 mod charges;
 mod checksum;
-mod clock;
 mod commands;
 mod commit;
 mod commit_rows;
@@ -42,7 +41,6 @@ mod upkeep;
 mod volatile;
 
 pub use audit::{AuditFilter, AuditKind, AuditRecord, AuditStore, ToolHealth};
-pub use clock::now_ms;
 pub use commands::{ClaimedRun, Hint, HintSender, Hints, ReadAtClaim, RunCommand, SentCommand};
 pub use commit::{Commit, CommitReceipt, Durability};
 pub use component::{ComponentFile, ComponentSource, ComponentStore};
@@ -62,9 +60,18 @@ pub use state_store::{
 pub use upkeep::{BlockingRun, CopySource, DamagedRun, PruneOptions, PruneReport, VerifyReport};
 pub use volatile::{PendingValues, VolatileValues, volatile_updates};
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 /// A store of everything that a host records. Every type that implements the five traits is one.
 ///
 /// Before a commit returns, its effects do not start and no client receives its events.
 pub trait Store: RunStore + StateStore + AuditStore + ComponentStore + CoordinationStore {}
 
 impl<T> Store for T where T: RunStore + StateStore + AuditStore + ComponentStore + CoordinationStore + ?Sized {}
+
+/// Returns the time of records, in milliseconds since the Unix epoch.
+#[must_use]
+pub fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}

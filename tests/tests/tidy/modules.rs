@@ -113,7 +113,6 @@ const ORDERS: &[Order] = &[
     Order {
         sources: "host/store/src",
         modules: &[
-            "clock",
             "error",
             "audit",
             "charges",
