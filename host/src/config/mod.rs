@@ -20,7 +20,6 @@ mod secrets;
 mod serve;
 mod servers;
 mod store;
-mod visible;
 
 pub(crate) use agents::agent_url;
 pub use agents::{AgentConfig, DEFAULT_AGENT, DIRECT_AGENT, RemoteConfig};
@@ -50,6 +49,7 @@ use std::ffi::OsString;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use tollgate_agent::gate::permissions::Permissions;
+use tollgate_agent::{name, text};
 use tollgate_registry::{HostSettings, LockMode, RawTrust, Trust};
 use toml::Spanned;
 
@@ -179,7 +179,7 @@ impl Config {
             data_dir: None,
             gates_dir: GatesDir::meant(raw.tools.gates.as_deref(), &base_dir),
             gates: gates::check(&source, raw.gates)?,
-            visible_keys: visible::check(&source, raw.state.visible)?,
+            visible_keys: visible_keys(&source, raw.state.visible)?,
             clients_may_remember: raw.permissions.as_ref().is_some_and(|raw| raw.clients_may_remember),
             permissions: raw.permissions.map(|raw| permissions::check(&source, raw)).transpose()?,
             grants: BTreeMap::new(),
@@ -284,6 +284,24 @@ fn registries(
         Ok((host.into_inner(), settings))
     });
     checked.collect()
+}
+
+/// `[state]`: the keys whose values clients and subscribers receive.
+fn visible_keys(source: &Source<'_>, patterns: Vec<Spanned<String>>) -> Result<Vec<String>, ConfigError> {
+    let meant = |pattern: &str| match pattern.split_once('.') {
+        Some((owner, key)) => {
+            name::is_id(owner) && !key.is_empty() && !key.trim_end_matches('*').contains('*')
+        }
+        None => pattern == "*",
+    };
+    if let Some(wrong) = patterns.iter().find(|pattern| !meant(pattern.get_ref())) {
+        let shown = text::clean(wrong.get_ref(), 100);
+        let problem = format!(
+            "`{shown}` is not a state key; write `notes.items` for one key, `notes.*` for all of a component, or `*`"
+        );
+        return Err(source.wrong(wrong.span(), problem));
+    }
+    Ok(patterns.into_iter().map(Spanned::into_inner).collect())
 }
 
 #[cfg(test)]
