@@ -1,5 +1,5 @@
 //! Agents that run as tools: agents that are offered under a tool name, and the parts of
-//! composed agents.
+//! composed agents. `transfer_to_agent` hands the conversation to another agent.
 
 use crate::agents::Agent;
 use crate::tools::{NativeTool, ToolCall};
@@ -9,7 +9,7 @@ use tollgate_agent::child::{ChildOutcome, ChildRequest, ChildStatus, Streaming};
 use tollgate_agent::code::Code;
 use tollgate_agent::composition::PartAnswer;
 use tollgate_agent::descriptor::{ExecutionPolicy, ToolDescriptor};
-use tollgate_agent::name::RUN_AGENT;
+use tollgate_agent::name::{RUN_AGENT, TRANSFER};
 use tollgate_agent::outcome::{Action, Fault, ToolOutput, ToolResult};
 
 /// The longest answer that one part of an agent passes to the next, in bytes. It always fits
@@ -122,4 +122,34 @@ fn unfinished(outcome: &ChildOutcome) -> Option<ToolResult> {
         ChildStatus::Suspended(_) => ToolResult::suspended(format!("The agent {words}")),
         _ => ToolResult::error_with_code("agent_failed", format!("The agent {words}")),
     })
+}
+
+/// Requests the transfer. The loop decides whether the agent is permitted.
+pub(super) struct Transfer;
+
+#[async_trait]
+impl NativeTool for Transfer {
+    fn descriptor(&self) -> ToolDescriptor {
+        ToolDescriptor::new(
+            TRANSFER.replace('_', "-"),
+            TRANSFER,
+            "Hands the conversation to another agent, which continues in your place.",
+        )
+        .with_category("agents")
+        .with_parameters(json!({
+            "type": "object",
+            "properties": {"agent": {"type": "string", "description": "The agent's id."}},
+            "required": ["agent"],
+            "additionalProperties": false,
+        }))
+    }
+
+    async fn execute(&self, call: ToolCall<'_>) -> Result<ToolOutput, Fault> {
+        let agent = call.arguments()["agent"].as_str().unwrap_or_default().to_owned();
+        Ok(ToolOutput {
+            result: ToolResult::success(json!({"transferred_to": agent})).into(),
+            mutations: Vec::new(),
+            actions: vec![Action::TransferToAgent(agent)],
+        })
+    }
 }

@@ -3,7 +3,6 @@
 
 mod agents;
 mod history;
-mod transfer;
 
 use crate::a2a::{FollowAgent, MessageAgent};
 use crate::agents::Agent;
@@ -22,7 +21,7 @@ use tollgate_agent::run::KnownAgent;
 /// Adds the host's own tools and its agents to the toolbox.
 pub(crate) fn equip(toolbox: &mut Toolbox, agents: &BTreeMap<String, Agent>) -> Result<(), HostError> {
     let mut own: Vec<Arc<dyn NativeTool>> =
-        vec![Arc::new(transfer::Transfer), Arc::new(history::SearchHistory), Arc::new(agents::RunAgent)];
+        vec![Arc::new(agents::Transfer), Arc::new(history::SearchHistory), Arc::new(agents::RunAgent)];
     let remote =
         agents.iter().filter_map(|(id, agent)| Some((id.clone(), Arc::clone(agent.remote.as_ref()?))));
     let remote = Arc::new(remote.collect::<BTreeMap<_, _>>());
