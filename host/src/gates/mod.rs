@@ -1,7 +1,6 @@
 //! Gates, which judge each call before it runs. Every call is put to all gates, and the most
 //! severe verdict applies; see `tollgate_agent::gate`.
 
-mod component;
 pub mod directory;
 
 pub use directory::{GatesRefusal, LoadedGate, LoadedGates, RefusedGate};
@@ -157,5 +156,32 @@ impl Gates {
             return Err(SetupError::DuplicateGate(twice[0].to_owned()).into());
         }
         Ok(Self { tool_list: Arc::new(tool_list), others: others.into() })
+    }
+}
+
+/// If a component does not reach an answer, the call is denied.
+#[async_trait]
+impl Gate for GateComponent {
+    fn id(&self) -> &str {
+        &self.descriptor().id
+    }
+
+    fn reads(&self) -> Option<Access> {
+        Some(self.descriptor().access())
+    }
+
+    async fn judge(&self, call: &ProposedCall<'_>) -> Verdict {
+        Gate::answer(self, call).await.0
+    }
+
+    async fn answer(&self, call: &ProposedCall<'_>) -> (Verdict, Option<Arc<Reservation>>) {
+        GateComponent::answer(self, call).await.unwrap_or_else(|fault| {
+            let id = &self.descriptor().id;
+            let denied = format!(
+                "The gate '{id}' failed ({}), so the call may not run: {}",
+                fault.code, fault.message
+            );
+            (Verdict::Deny(denied), None)
+        })
     }
 }
