@@ -3,7 +3,7 @@
 
 use super::driver::Driver;
 use super::kept_turn::TimedTurn;
-use super::parts::RunParts;
+use super::services::RunParts;
 use crate::store::rules::moved;
 use crate::store::{KeyFilter, StateRead, StoreError};
 use std::collections::BTreeSet;

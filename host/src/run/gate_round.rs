@@ -2,7 +2,7 @@
 
 use super::attempt::Outcomes;
 use super::hooks::HookContext;
-use super::parts::RunParts;
+use super::services::RunParts;
 use crate::gates::{Gate, Gates};
 use crate::store::now_ms;
 use futures::FutureExt;

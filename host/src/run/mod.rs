@@ -18,7 +18,6 @@ mod hooks;
 mod kept_turn;
 mod lease;
 mod model_turn;
-mod parts;
 mod recent_changes;
 mod reports;
 mod room;
@@ -37,9 +36,8 @@ pub(crate) use clock::RunClock;
 pub(crate) use conversation_memory::ConversationMemory;
 pub(crate) use driver::Driver;
 pub(crate) use hooks::HookSet;
-pub(crate) use parts::RunParts;
 pub(crate) use room::no_memory;
-pub(crate) use services::{LONG_VALUES_AT_ONCE, RunHost, RunServices, RunStops};
+pub(crate) use services::{LONG_VALUES_AT_ONCE, RunHost, RunParts, RunServices, RunStops};
 pub(crate) use thread_locks::ThreadLocks;
 
 use std::sync::Arc;

@@ -9,7 +9,8 @@ use crate::error::HostError;
 use crate::gates::Gates;
 use crate::models::Model;
 use crate::store::{KeyFilter, StateRead, Store, StoreError};
-use crate::tools::ServedTools;
+use crate::stream::Publisher;
+use crate::tools::{ServedTools, Toolbox};
 use futures::future::BoxFuture;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -173,4 +174,20 @@ impl RunServices {
         changes.iter().for_each(|change| recent.push(change));
         Ok(changes.iter().map(StateChange::outlined).collect())
     }
+}
+
+/// The parts that the driver of one run works with.
+pub(crate) struct RunParts {
+    /// The store, gates, hooks, models and newest tools of the host.
+    pub(crate) services: Arc<RunServices>,
+    pub(crate) host: Arc<dyn RunHost>,
+    pub(crate) toolbox: Arc<Toolbox>,
+    pub(crate) publisher: Publisher,
+    pub(crate) cancel: CancellationToken,
+    pub(crate) run_id: Arc<str>,
+    pub(crate) thread_id: Arc<str>,
+    /// The epoch in which this process drives the run.
+    pub(crate) epoch: u64,
+    /// The command that the next commit carries out.
+    pub(crate) command: Option<Arc<str>>,
 }
