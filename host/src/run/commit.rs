@@ -1,11 +1,13 @@
 //! The rules for commits: which events are committed together, which of them may wait, and how a
-//! failed commit is reported.
+//! failed commit is reported, and which components the store keeps with them.
 
 use crate::error::UnrecordedEffect;
 use crate::store::rules::begins_direct;
-use crate::store::{CommitError, Durability, Remedy, StoreError};
+use crate::store::{CommitError, ComponentFile, Durability, Remedy, StoreError};
+use crate::tools::Toolbox;
 use std::collections::BTreeSet;
 use tollgate_agent::SmolStr;
+use tollgate_agent::run::event::ToolVersion;
 use tollgate_agent::run::{Event, StoredEvent};
 use tollgate_agent::state::{KeyScope, KeyUpdate, StateChange};
 
@@ -126,6 +128,29 @@ impl UnrecordedEffects {
         let failed = StoreError::from(why).with_message(words);
         // A step that resolves the failure would follow the advice about tools that have run.
         CommitError::Failed(if self.ran.is_empty() { failed } else { failed.with_remedy(None::<Remedy>) })
+    }
+}
+
+/// Returns the components that these events refer to, without duplicates.
+pub(super) fn components_of(events: &[StoredEvent], toolbox: &Toolbox) -> Vec<ComponentFile> {
+    let mut files: Vec<ComponentFile> = Vec::new();
+    for (tool_name, version) in events.iter().filter_map(|event| version_of(&event.event)) {
+        let file = toolbox.runner(tool_name).and_then(|runner| runner.component_file());
+        if let Some(file) = file.filter(|file| *file.digest == *version.version)
+            && !files.iter().any(|known| known.digest == file.digest)
+        {
+            files.push(file.clone());
+        }
+    }
+    files
+}
+
+/// Returns the tool and the version that a call uses from this event on.
+fn version_of(event: &Event) -> Option<(&str, &ToolVersion)> {
+    match event {
+        Event::CallProposed(proposed) => Some((&proposed.tool_name, proposed.owner.as_ref()?)),
+        Event::CallSuspended(suspended) => Some((&suspended.tool_name, suspended.owner.as_ref()?)),
+        _ => None,
     }
 }
 

@@ -9,7 +9,6 @@ mod children;
 mod clock;
 mod commit;
 mod committed;
-mod components;
 mod conversation_memory;
 mod decisions;
 mod driver;
