@@ -12,7 +12,6 @@ mod follower;
 mod listening;
 pub mod replay;
 mod request;
-mod room;
 mod thread_memory;
 mod threads;
 mod tools;
@@ -403,6 +402,17 @@ impl Host {
         let mut driver = Driver::new(parts, Run::new(thread), 0);
         driver.state_memory = memory;
         Ok((driver, first))
+    }
+
+    /// Returns the end of a direct call that the store has no room to record. The call does not
+    /// begin, and leaves no record.
+    async fn without_room(&self, request: &CallRequest, run_id: &Arc<str>) -> Option<RunEnd> {
+        let toolbox = self.toolbox();
+        let owner = toolbox.catalog().tool(&request.tool_name).map(|tool| tool.owner.id.as_str());
+        let why = self.inner.services.store.admit(request.stored_thread(), owner).await.err()?;
+        let thread_id = request.thread_id.as_deref().map_or_else(|| Arc::clone(run_id), Arc::from);
+        let fault = run::overloaded(&why, toolbox.catalog().limit_places());
+        Some(RunEnd::refused(Arc::clone(run_id), thread_id, &request.tool_name, fault))
     }
 
     fn parts(
