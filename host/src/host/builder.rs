@@ -1,9 +1,8 @@
 //! Builds a host from agents, gates, tools and a store.
 
 use super::checks::check;
-use super::client_memory::CLIENT_MEMORY_PART;
 use super::commands::DrivenRuns;
-use super::follower::{Followers, UNMEASURED_PAGES};
+use super::follower::{CLIENT_MEMORY_PART, Followers, UNMEASURED_PAGES};
 use super::listening::Failures;
 use super::{DIRECT_AGENT, Host, HostError, HostState};
 use crate::agents::Agent;

@@ -4,7 +4,6 @@ mod abandoned;
 mod builder;
 mod checks;
 mod children;
-mod client_memory;
 mod commands;
 mod control;
 mod ending;
@@ -18,8 +17,7 @@ mod tools;
 mod work;
 
 pub use builder::HostBuilder;
-pub use client_memory::CLIENT_MEMORY_PART;
-pub use follower::{FollowUntil, RunFollower};
+pub use follower::{CLIENT_MEMORY_PART, FollowUntil, RunFollower};
 pub use request::{Busy, CallRequest, RunOptions, RunRequest};
 pub use work::WorkOptions;
 
