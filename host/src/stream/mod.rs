@@ -2,7 +2,6 @@
 
 mod clients;
 mod inbox;
-mod pattern;
 mod publisher;
 mod subscribers;
 mod update;

@@ -4,9 +4,8 @@
 //! slow subscriber loses events and receives their count. A subscriber that panics still receives
 //! the next event. Neither delays or fails a run.
 
-use super::pattern::Pattern;
 use super::update::LiveContent;
-use super::visibility::VisibleKeys;
+use super::visibility::{Pattern, VisibleKeys};
 use serde_json::{Value, json};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;

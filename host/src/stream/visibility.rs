@@ -3,7 +3,6 @@
 //! The store has every value. Events sent to clients and subscribers name each changed key, but
 //! carry its new value only if the operator marked the key as visible.
 
-use super::pattern::Pattern;
 use std::sync::Arc;
 use tollgate_agent::outcome::{Mutation, Outcome};
 use tollgate_agent::run::{Event, Run, StoredEvent};
@@ -85,5 +84,28 @@ impl VisibleKeys {
         let change = change.with_values_of(run.state());
         let seen: Vec<&KeyUpdate> = change.updates.iter().filter(|update| self.has(&update.key)).collect();
         Some(serde_json::json!({"revision": change.revision, "updates": seen}))
+    }
+}
+
+/// A pattern of wanted names, of events or state keys.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Pattern {
+    Exactly(String),
+    Prefix(String),
+}
+
+impl Pattern {
+    pub(super) fn new(pattern: &str) -> Self {
+        match pattern.strip_suffix('*') {
+            Some(prefix) => Pattern::Prefix(prefix.to_owned()),
+            None => Pattern::Exactly(pattern.to_owned()),
+        }
+    }
+
+    pub(super) fn is(&self, name: &str) -> bool {
+        match self {
+            Pattern::Exactly(wanted) => wanted == name,
+            Pattern::Prefix(prefix) => name.starts_with(prefix.as_str()),
+        }
     }
 }
