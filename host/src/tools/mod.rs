@@ -4,7 +4,6 @@
 //! the [`Runner`] of each tool. Components, native Rust tools and other kinds differ only in
 //! their runner; gate, time limits, state rules and events are the same for all.
 
-mod archived;
 mod component;
 mod context;
 pub mod directory;
@@ -16,13 +15,12 @@ mod returned;
 mod served;
 mod toolbox;
 
-pub use archived::ArchivedTools;
 pub use context::ToolContext;
 pub(crate) use directory::wasm_files;
 pub use directory::{LoadedComponent, LoadedTools};
 pub use function::FnTool;
 pub use native::{NativePlugin, NativeTool, ToolCall};
-pub use open::LoadError;
+pub use open::{ArchivedTools, LoadError};
 pub use returned::{IntoOutput, Json};
 pub use served::ServedTools;
 pub use tollgate_sandbox::{

@@ -1,7 +1,7 @@
-//! Loads a toolbox from a directory.
+//! Loads a toolbox from a directory, or with one archived component from a store.
 
 use super::Toolbox;
-use super::directory::{self, DirectoryError};
+use super::directory::{self, CheckedComponent, DirectoryError, LoadedTools};
 use crate::config::Config;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -75,5 +75,31 @@ impl Toolbox {
     pub async fn load_with(config: &Config) -> Result<Self, LoadError> {
         let sandbox = Sandbox::new(config.limits.sandbox.clone())?;
         Ok(directory::load(&sandbox, config, &|_, _, _| {}).await?.toolbox)
+    }
+}
+
+/// Loads archived components from a store under the current configuration. A replay runs them if the
+/// tools directory now holds another version.
+pub struct ArchivedTools {
+    sandbox: Sandbox,
+    config: Config,
+}
+
+impl ArchivedTools {
+    /// Creates a loader for this sandbox, with the grants and limits of this configuration.
+    #[must_use]
+    pub fn new(sandbox: Sandbox, config: Config) -> Self {
+        Self { sandbox, config }
+    }
+
+    /// Returns a toolbox that holds one component, which had this id. A plain component's id
+    /// comes from its file's name alone.
+    pub(crate) async fn load(&self, id: &str, digest: &str, bytes: Vec<u8>) -> Result<Toolbox, String> {
+        let name = format!("the kept component {}/{id}.wasm", &digest[..digest.len().min(12)]);
+        let component = self.sandbox.load_bytes(&name, bytes).await.map_err(|e| e.to_string())?;
+        let mut loaded = LoadedTools::default();
+        let served = loaded.serve(CheckedComponent::of(component).await?, Path::new(&name), &self.config);
+        served.map_err(|refusal| refusal.reason)?;
+        Ok(loaded.toolbox)
     }
 }
