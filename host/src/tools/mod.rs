@@ -10,7 +10,6 @@ pub mod directory;
 mod function;
 pub mod native;
 mod open;
-mod remedy;
 mod returned;
 mod served;
 mod toolbox;

@@ -1,7 +1,6 @@
 //! The tools that can be called, their runners, and the files that were refused.
 
 use super::Runner;
-use super::remedy::FileRemedy;
 use crate::store::{AuditKind, AuditRecord};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -14,6 +13,7 @@ use tollgate_agent::hook::HookPoints;
 use tollgate_agent::limit_places::LimitPlaces;
 use tollgate_agent::outcome::ActionGrants;
 use tollgate_agent::run::KnownAgent;
+use tollgate_registry::Remedy;
 
 /// All tools that can be called. It is a plain value: later changes are made to a copy, and calls
 /// in flight keep theirs.
@@ -209,4 +209,30 @@ impl fmt::Debug for Toolbox {
             .field("refused", &self.refused)
             .finish_non_exhaustive()
     }
+}
+
+/// A step by which an operator can get a file served. A program with an interface for operators
+/// says how that step is taken there, such as by a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FileRemedy {
+    /// Look at the component in the file, and approve it.
+    Approve {
+        /// The component's id.
+        id: String,
+        /// Its file.
+        file: PathBuf,
+    },
+    /// Look at two files that claim the same id, and approve the first.
+    ApproveOne {
+        /// The claimed id.
+        id: String,
+        /// The file that is not served.
+        file: PathBuf,
+        /// The other file.
+        rival: PathBuf,
+    },
+    /// Restore the file that was installed.
+    Restore,
+    /// Change the lock file or the files that it records.
+    Lock(Remedy),
 }

@@ -5,7 +5,7 @@ use super::loaded::{LoadedComponent, Notice, PendingComponent};
 use super::refusal::FileRefusal;
 use crate::grants::Approvals;
 use crate::store::{AuditKind, AuditRecord};
-use crate::tools::remedy::FileRemedy;
+use crate::tools::toolbox::FileRemedy;
 use std::path::Path;
 
 /// The end of a message about a component that a person has not approved as it is.

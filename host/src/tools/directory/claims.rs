@@ -7,7 +7,7 @@
 use super::file_name;
 use super::refusal::FileRefusal;
 use crate::grants::{self, Approvals, RequestedGrants};
-use crate::tools::remedy::FileRemedy;
+use crate::tools::toolbox::FileRemedy;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 

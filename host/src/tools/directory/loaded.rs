@@ -5,7 +5,7 @@ use super::claims::Claims;
 use super::stamp::Stamp;
 use crate::config::{ComponentGrants, ToolLimits};
 use crate::grants::{Approvals, RequestedGrants};
-use crate::tools::remedy::FileRemedy;
+use crate::tools::toolbox::FileRemedy;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use tollgate_agent::surface::Surface;

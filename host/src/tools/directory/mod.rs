@@ -24,7 +24,7 @@ pub use reload::DirectoryState;
 pub use watch::{ServedComponents, Watch, WatchError};
 
 use super::component::ComponentRunner;
-pub use super::remedy::FileRemedy;
+pub use super::toolbox::FileRemedy;
 use super::{RefusedFile, Runner, Toolbox};
 use crate::config::{Config, ToolLimits};
 use crate::grants::{self, Approvals, ApprovalsError, ManifestError};

@@ -2,7 +2,7 @@
 
 use super::loaded::{LoadedComponent, LoadedTools, Notice, UnknownTool};
 use crate::config::{ComponentGrants, Config};
-use crate::tools::remedy::FileRemedy;
+use crate::tools::toolbox::FileRemedy;
 use std::path::Path;
 use tollgate_agent::gate::permissions::Permissions;
 use tollgate_agent::name::{did_you_mean, is_reserved_name, server_prefix};

@@ -3,7 +3,7 @@
 use super::files::file_name;
 use crate::grants::ManifestError;
 use crate::tools::RefusedFile;
-use crate::tools::remedy::FileRemedy;
+use crate::tools::toolbox::FileRemedy;
 use std::path::Path;
 use tollgate_registry::Error;
 
