@@ -2,7 +2,7 @@
 //! the record of approvals. Both may change while tools are served. Other changes to the
 //! configuration take effect at the next start.
 
-use super::stamp::Stamp;
+use super::files::Stamp;
 use crate::config::{ComponentGrants, Config, GrantKind, SecretConfig};
 use crate::grants::{Approvals, ComponentApproval};
 use crate::registry;

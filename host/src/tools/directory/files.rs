@@ -1,7 +1,7 @@
 //! The files of a tools directory.
 
-use super::stamp::Stamp;
 use std::io::{self, Read as _, Seek as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use tollgate_sandbox::{is_mostly_holes, open_regular};
 
@@ -60,4 +60,30 @@ pub(super) async fn digest_of(file: &Path) -> Option<String> {
 pub(super) fn file_name(path: &Path) -> String {
     let name = path.file_name().unwrap_or(path.as_os_str());
     tollgate_agent::text::clean(&name.to_string_lossy(), 200)
+}
+
+/// The metadata that changes when a file is written, replaced or moved, so that a changed file is found
+/// without reading it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Stamp {
+    device: u64,
+    inode: u64,
+    bytes: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    /// Returns the stamp of the current entry at the path, which need not be a regular file;
+    /// `None` if there is none.
+    pub(super) fn of(path: &Path) -> Option<Self> {
+        let found = std::fs::symlink_metadata(path).ok()?;
+        Some(Self {
+            device: found.dev(),
+            inode: found.ino(),
+            bytes: found.len(),
+            modified: (found.mtime(), found.mtime_nsec()),
+            changed: (found.ctime(), found.ctime_nsec()),
+        })
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::super::Toolbox;
 use super::claims::Claims;
-use super::stamp::Stamp;
+use super::files::Stamp;
 use crate::config::{ComponentGrants, ToolLimits};
 use crate::grants::{Approvals, RequestedGrants};
 use crate::tools::toolbox::FileRemedy;

@@ -14,7 +14,6 @@ mod loaded;
 mod notices;
 mod refusal;
 mod reload;
-mod stamp;
 mod watch;
 
 pub use approval::{Approval, NoNewPowers};

@@ -3,8 +3,8 @@
 
 use super::super::change::Change;
 use super::super::decisions::UnreadableDecisions;
+use super::super::files::Stamp;
 use super::super::refusal::FileRefusal;
-use super::super::stamp::Stamp;
 use super::super::{CheckedComponent, component_files, digest_of, load_one};
 use super::{DirectoryState, with_manifest};
 use std::path::{Path, PathBuf};
