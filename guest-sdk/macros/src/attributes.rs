@@ -1,11 +1,10 @@
 //! Parses the arguments of `#[tool(...)]`.
 
-use crate::duration;
 use crate::name::{check_name, check_tool_id};
 use crate::state::KeyUse;
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
-use syn::{Expr, Ident, LitBool, LitInt, LitStr, Path, Token};
+use syn::{Expr, ExprLit, Ident, Lit, LitBool, LitInt, LitStr, Path, Token};
 
 const KNOWN: &[&str] =
     &["id", "name", "description", "category", "timeout", "max_retries", "idempotent", "validate", "state"];
@@ -59,7 +58,7 @@ impl Attributes {
             "description" => self.description = Some(text(attribute, input)?),
             "category" => self.category = Some(text(attribute, input)?),
             "timeout" => {
-                self.timeout_ms = Some(duration::milliseconds(&value::<Expr>(attribute, input)?)?);
+                self.timeout_ms = Some(milliseconds(&value::<Expr>(attribute, input)?)?);
             }
             "max_retries" => self.max_retries = Some(retries(&value(attribute, input)?)?),
             "idempotent" => self.idempotent = flag(input)?,
@@ -124,4 +123,38 @@ fn keys(attribute: &Ident, input: ParseStream<'_>) -> syn::Result<Vec<KeyUse>> {
     syn::parenthesized!(inner in input);
     let keys = Punctuated::<KeyUse, Token![,]>::parse_terminated(&inner)?;
     Ok(keys.into_iter().collect())
+}
+
+/// Returns a duration in milliseconds: `"5s"`, `"500ms"`, `"2m"`, or a number of milliseconds.
+fn milliseconds(value: &Expr) -> syn::Result<u32> {
+    let milliseconds = match value {
+        Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) => number.base10_parse::<u32>()?,
+        Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => {
+            duration(&text.value()).ok_or_else(|| no_duration(value))?
+        }
+        _ => return Err(no_duration(value)),
+    };
+    if milliseconds == 0 {
+        return Err(syn::Error::new_spanned(
+            value,
+            "a timeout of zero sets none: leave `timeout` out, or give it a length",
+        ));
+    }
+    Ok(milliseconds)
+}
+
+fn duration(text: &str) -> Option<u32> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    let factor = match unit.trim_start() {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" => 60_000,
+        _ => return None,
+    };
+    number.parse::<u32>().ok()?.checked_mul(factor)
+}
+
+fn no_duration(value: &Expr) -> syn::Error {
+    syn::Error::new_spanned(value, "`timeout` is \"5s\", \"500ms\", \"2m\", or a number of milliseconds")
 }

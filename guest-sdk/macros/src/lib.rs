@@ -5,7 +5,6 @@ mod bounds;
 mod component;
 mod data;
 mod description;
-mod duration;
 mod expand;
 mod function;
 mod name;
