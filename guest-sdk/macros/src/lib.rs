@@ -1,7 +1,6 @@
 //! The macros of `tollgate-sdk`, which documents and re-exports them.
 
 mod attributes;
-mod bounds;
 mod component;
 mod data;
 mod description;
