@@ -75,8 +75,10 @@
 //! #   async fn runs(&self, filter: RunFilter) -> Result<Vec<RunSummary>, StoreError> {
 //! #       self.store.runs(filter).await
 //! #   }
-//! #   async fn admit(&self, thread: Option<&str>, component: Option<&str>) -> Result<(), StoreError> {
-//! #       self.store.admit(thread, component).await
+//! #   async fn admit(&self, thread: Option<&str>, component: Option<&str>, principal: Option<&str>)
+//! #       -> Result<(), StoreError>
+//! #   {
+//! #       self.store.admit(thread, component, principal).await
 //! #   }
 //! #   async fn flush(&self) -> Result<(), StoreError> {
 //! #       self.store.flush().await

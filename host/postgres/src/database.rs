@@ -21,8 +21,8 @@ use tokio_postgres::Error;
 use tollgate_agent::state::StateChange;
 use tollgate_store::rules::{CommitRows, aside, serialize};
 use tollgate_store::{
-    ClaimedRun, Commit, CommitError, CommitReceipt, KeyFilter, StoreError, StoreLimits, VolatileValues,
-    volatile_updates,
+    ClaimedRun, Commit, CommitError, CommitReceipt, KeyFilter, Remedy, StoreError, StoreLimits,
+    VolatileValues, volatile_updates,
 };
 use uuid::Uuid;
 
@@ -308,8 +308,53 @@ impl Database {
         runs
     }
 
+    /// Checks the sizes of the records of a thread, of those that a component caused, and of those of the threads
+    /// of a principal.
+    ///
+    /// # Errors
+    /// One of them has reached its limit, or they cannot be read.
+    pub(crate) async fn check_sizes(
+        &self,
+        thread_id: Option<&str>,
+        component_id: Option<&str>,
+        principal: Option<&str>,
+    ) -> Result<(), StoreError> {
+        let (of_thread, of_component) = match self.sizes.known(thread_id, component_id) {
+            Some(known) => known,
+            None => self.record_bytes(thread_id, component_id).await?,
+        };
+        let of_principal = match principal.map(|name| (name, self.sizes.known_principal(name))) {
+            None => 0,
+            Some((_, Some(known))) => known,
+            Some((name, None)) => self.principal_bytes(name).await?,
+        };
+        let limits = &self.limits;
+        let checked = component_id
+            .map_or(Ok(()), |id| limits.check_component(id, of_component))
+            .and_then(|()| thread_id.map_or(Ok(()), |id| limits.check_thread(id, of_thread)))
+            .and_then(|()| principal.map_or(Ok(()), |name| limits.check_principal(name, of_principal)));
+        // Runs cannot be removed from a database.
+        checked.map_err(|full| full.with_remedy(Remedy::RaiseLimit))
+    }
+
+    /// Reads the size of the records of the threads of a principal, in bytes.
+    async fn principal_bytes(&self, principal: &str) -> Result<u64, StoreError> {
+        // `0` is the character after the slash, and the ids are ordered by their bytes.
+        let sql = "SELECT coalesce(sum(record_bytes), 0)::int8 FROM threads WHERE id >= $1 AND id < $2";
+        let read = self.read(|client| {
+            let (from, to) = (format!("{principal}/"), format!("{principal}0"));
+            async move {
+                let rows = find(&client, sql, params![(from, TEXT), (to, TEXT)]).await?;
+                client.finish();
+                Ok(rows.first().map_or(0, |row| row.get::<_, i64>(0).cast_unsigned()))
+            }
+        });
+        let bytes = read.await?;
+        Ok(self.sizes.keep_principal(principal, bytes))
+    }
+
     /// Reads the size of the records of a thread, and of those that a component caused, in bytes.
-    pub(crate) async fn record_bytes(
+    async fn record_bytes(
         &self,
         thread_id: Option<&str>,
         component_id: Option<&str>,

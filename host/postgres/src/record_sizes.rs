@@ -1,14 +1,17 @@
 //! The sizes of the records of threads and components, as far as this host knows them. Without them, each call
 //! would read its sizes, and each commit would change the row of its thread, and that of a component, for which the
-//! commits of other runs wait.
+//! commits of other runs wait. The size of a principal is the sum of those of its threads.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tollgate_store::StoreLimits;
 
 /// How long a size that was read is used. Additions by other hosts are not known meanwhile.
 const USED_FOR: Duration = Duration::from_secs(1);
+/// How long the size of a principal is used. Reading it reads a row for each of its threads.
+const PRINCIPAL_USED_FOR: Duration = Duration::from_secs(5);
 /// The number of sizes beyond which old ones are dropped.
 const MAX_SIZES: usize = 1_024;
 /// A size is written with the commits with which runs come to rest, and as soon as what is not written is one part
@@ -23,6 +26,8 @@ pub(crate) struct RecordSizes(Mutex<Sizes>);
 struct Sizes {
     threads: SizesById,
     components: SizesById,
+    /// The sizes of principals, without those of their threads that are not written yet.
+    principals: HashMap<String, ReadSize>,
 }
 
 /// The sizes of threads or of components, by id.
@@ -88,6 +93,29 @@ impl RecordSizes {
         self.lock().components.keep(component_id, bytes)
     }
 
+    /// Returns the size of a principal that was read in the last seconds, with what this host has added since. If it
+    /// is old, one caller gets `None` and reads it again, and others use the old one meanwhile.
+    pub(crate) fn known_principal(&self, principal: &str) -> Option<u64> {
+        let mut sizes = self.lock();
+        let size = sizes.principals.get_mut(principal)?;
+        if size.read_at.elapsed() >= PRINCIPAL_USED_FOR {
+            size.read_at = Instant::now();
+            return None;
+        }
+        let bytes = size.bytes;
+        Some(bytes + sizes.threads.unwritten_of_principal(principal))
+    }
+
+    /// Keeps the size of a principal that was just read, and returns it with what is not written yet.
+    pub(crate) fn keep_principal(&self, principal: &str, bytes: u64) -> u64 {
+        let mut sizes = self.lock();
+        if sizes.principals.len() >= MAX_SIZES {
+            sizes.principals.retain(|_, size| size.read_at.elapsed() < PRINCIPAL_USED_FOR);
+        }
+        sizes.principals.insert(principal.to_owned(), ReadSize { bytes, read_at: Instant::now() });
+        bytes + sizes.threads.unwritten_of_principal(principal)
+    }
+
     /// Decides which sizes a commit writes.
     pub(crate) fn add(&self, growth: RecordGrowth, limits: &StoreLimits) -> AddedSizes {
         let RecordGrowth { thread, writes_thread, components, rests } = growth;
@@ -114,6 +142,13 @@ impl RecordSizes {
     /// Records that the commit was stored.
     pub(crate) fn stored(&self, added: AddedSizes) {
         let mut sizes = self.lock();
+        for (thread_id, bytes) in &added.thread.written {
+            if let Some((principal, _)) = thread_id.split_once('/')
+                && let Some(size) = sizes.principals.get_mut(principal)
+            {
+                size.bytes += bytes;
+            }
+        }
         sizes.threads.stored(&added.thread);
         sizes.components.stored(&added.components);
     }
@@ -148,6 +183,12 @@ impl AddedById {
 impl SizesById {
     fn unwritten_of(&self, id: &str) -> u64 {
         self.unwritten.get(id).copied().unwrap_or_default()
+    }
+
+    fn unwritten_of_principal(&self, principal: &str) -> u64 {
+        let prefix = format!("{principal}/");
+        let own = self.unwritten.range::<str, _>((Bound::Included(prefix.as_str()), Bound::Unbounded));
+        own.take_while(|(id, _)| id.starts_with(&prefix)).map(|(_, bytes)| bytes).sum()
     }
 
     /// Returns a size that was read recently, with what is not written yet.
@@ -196,8 +237,12 @@ mod tests {
     use super::*;
 
     const LIMIT: u64 = 100 * UNWRITTEN_PART;
-    const LIMITS: StoreLimits =
-        StoreLimits { component_record_bytes: LIMIT, thread_record_bytes: LIMIT, min_free_bytes: 0 };
+    const LIMITS: StoreLimits = StoreLimits {
+        component_record_bytes: LIMIT,
+        thread_record_bytes: LIMIT,
+        principal_record_bytes: LIMIT,
+        min_free_bytes: 0,
+    };
 
     fn of(id: &str, bytes: u64) -> Vec<(String, u64)> {
         vec![(id.to_owned(), bytes)]
@@ -248,6 +293,25 @@ mod tests {
         let other = RecordGrowth { thread: ("u".to_owned(), 7), ..growth(0, Vec::new(), false) };
         sizes.stored(sizes.add(other, &LIMITS));
         assert_eq!(sizes.take_unwritten().0, BTreeMap::from([("u".to_owned(), 7)]));
+    }
+
+    #[test]
+    fn the_size_of_a_principal_has_what_this_host_adds_to_its_threads() {
+        let sizes = RecordSizes::default();
+        let add = |thread_id: &str, bytes, rests| {
+            let thread = (thread_id.to_owned(), bytes);
+            let growth = RecordGrowth { thread, ..growth(0, Vec::new(), rests) };
+            sizes.stored(sizes.add(growth, &LIMITS));
+        };
+        add("ada/x", 1, false);
+        assert_eq!((sizes.known_principal("ada"), sizes.keep_principal("ada", 1_000)), (None, 1_001));
+        add("ada/x", 2, true);
+        add("ada/y", 10, false);
+        for other in ["ada", "adam/x", "ada0", "bob/ada/x"] {
+            add(other, 50, false);
+            add(other, 50, true);
+        }
+        assert_eq!(sizes.known_principal("ada"), Some(1_013));
     }
 
     #[test]

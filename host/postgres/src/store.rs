@@ -28,7 +28,7 @@ use tollgate_agent::state::StateChange;
 use tollgate_store::rules::{CommitRows, serialize, spec_of};
 use tollgate_store::{
     AuditFilter, AuditRecord, AuditStore, ClaimedRun, Commit, CommitError, CommitReceipt, ComponentStore,
-    CoordinationStore, DamagedRun, EventPage, Hint, Hints, KeyFilter, PageLimit, QueueTurn, Record, Remedy,
+    CoordinationStore, DamagedRun, EventPage, Hint, Hints, KeyFilter, PageLimit, QueueTurn, Record,
     RunCommand, RunFilter, RunStore, RunSummary, SentCommand, StateRead, StateStore, StoreError, ThreadRead,
     ThreadSize, ToolHealth, VerifyReport, VolatileValues,
 };
@@ -293,7 +293,12 @@ impl RunStore for PostgresStore {
             .await
     }
 
-    async fn admit(&self, thread_id: Option<&str>, component_id: Option<&str>) -> Result<(), StoreError> {
+    async fn admit(
+        &self,
+        thread_id: Option<&str>,
+        component_id: Option<&str>,
+        principal: Option<&str>,
+    ) -> Result<(), StoreError> {
         self.member.ensure_registered().await?;
         // A short interruption delays a call instead of failing it. If it lasts, others have taken
         // over the run by the time the call could begin.
@@ -307,19 +312,7 @@ impl RunStore for PostgresStore {
             }
             tokio::time::sleep(PAUSE).await;
         }
-        if thread_id.is_none() && component_id.is_none() {
-            return Ok(());
-        }
-        let (of_thread, of_component) = match self.database.sizes.known(thread_id, component_id) {
-            Some(known) => known,
-            None => self.database.record_bytes(thread_id, component_id).await?,
-        };
-        let limits = &self.database.limits;
-        let of_component = component_id.map_or(Ok(()), |id| limits.check_component(id, of_component));
-        let checked =
-            of_component.and_then(|()| thread_id.map_or(Ok(()), |id| limits.check_thread(id, of_thread)));
-        // Runs cannot be removed from a database.
-        checked.map_err(|full| full.with_remedy(Remedy::RaiseLimit))
+        self.database.check_sizes(thread_id, component_id, principal).await
     }
 
     async fn flush(&self) -> Result<(), StoreError> {

@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
 use tollgate::HostError;
 use tollgate::run::{RunError, UnrecordedEffect};
-use tollgate::store::{StoreError, StoreErrorKind};
+use tollgate::store::{Remedy, StoreError, StoreErrorKind};
 
 /// A refused request: a status, a stable code, and what failed and what to do.
 #[derive(Debug, Clone, PartialEq)]
@@ -311,7 +311,19 @@ impl From<HostError> for Problem {
                 Self::new(StatusCode::CONFLICT, "run_waiting", shown).with("run_id", run_id)
             }
             HostError::Overloaded { .. } => Self::overloaded(shown),
-            HostError::StoreFull(_) => Self::new(StatusCode::INSUFFICIENT_STORAGE, "store_full", shown),
+            HostError::StoreFull(why) => {
+                let remedy = match why.remedy() {
+                    Some(Remedy::MakeRoom) => {
+                        ". An operator can change the limit in [store] of tollgate.toml, or remove old runs with \
+                         `tollgate prune`"
+                    }
+                    Some(Remedy::RaiseLimit) => {
+                        ". An operator can change the limit in [store] of tollgate.toml"
+                    }
+                    _ => "",
+                };
+                Self::new(StatusCode::INSUFFICIENT_STORAGE, "store_full", format!("{shown}{remedy}"))
+            }
             HostError::Store(why) => Self::of_store(&why),
             HostError::Run(why) => Self::of_run(&why),
         }

@@ -31,7 +31,7 @@ impl Readiness {
         }
         let asked = async {
             store.tool_health().await?;
-            store.admit(None, None).await
+            store.admit(None, None, None).await
         };
         let is_ready = match timeout(PATIENCE, asked).await {
             Ok(Ok(())) => check_keys(),

@@ -154,13 +154,14 @@ impl SqliteStore {
         self.readers.ask_as(QueryKind::List, |reader| reader.verify()).await
     }
 
-    /// Returns the size of the records of a thread or component.
+    /// Returns the size of the records of a thread, component or principal.
     async fn bytes(&self, subject: Subject) -> Result<u64, StoreError> {
         if let Some(bytes) = self.sizes.get(&subject) {
             return Ok(bytes);
         }
         let asked = subject.clone();
-        let bytes = self.readers.ask_as(QueryKind::Short, move |reader| reader.bytes(&asked)).await?;
+        let kind = if subject.is_short() { QueryKind::Short } else { QueryKind::Long };
+        let bytes = self.readers.ask_as(kind, move |reader| reader.bytes(&asked)).await?;
         self.sizes.learn(subject, bytes);
         Ok(bytes)
     }
@@ -219,7 +220,12 @@ impl RunStore for SqliteStore {
         self.readers.ask_as(kind, move |reader| reader.runs(&filter)).await
     }
 
-    async fn admit(&self, thread_id: Option<&str>, component_id: Option<&str>) -> Result<(), StoreError> {
+    async fn admit(
+        &self,
+        thread_id: Option<&str>,
+        component_id: Option<&str>,
+        principal: Option<&str>,
+    ) -> Result<(), StoreError> {
         check_disk(&self.limits, &self.directory)?;
         if let Some(id) = component_id {
             let bytes = self.bytes(Subject::Component(id.into())).await?;
@@ -228,6 +234,10 @@ impl RunStore for SqliteStore {
         if let Some(id) = thread_id {
             let bytes = self.bytes(Subject::Thread(id.into())).await?;
             self.limits.check_thread(id, bytes)?;
+        }
+        if let Some(principal) = principal {
+            let bytes = self.bytes(Subject::Principal(principal.into())).await?;
+            self.limits.check_principal(principal, bytes)?;
         }
         Ok(())
     }

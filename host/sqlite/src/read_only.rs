@@ -106,7 +106,7 @@ impl RunStore for ReadOnlyStore {
         self.readers.ask(move |reader| reader.runs(&filter)).await
     }
 
-    async fn admit(&self, _thread_id: Option<&str>, _component_id: Option<&str>) -> Result<(), StoreError> {
+    async fn admit(&self, _: Option<&str>, _: Option<&str>, _: Option<&str>) -> Result<(), StoreError> {
         Err(refused())
     }
 

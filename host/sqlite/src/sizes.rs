@@ -1,5 +1,6 @@
 //! The sizes of the records of threads and components. They are counted in each commit and
-//! cached, so that a call is admitted without disk access.
+//! cached, so that a call is admitted without disk access. The size of a principal is the sum of those of its
+//! threads.
 
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::HashMap;
@@ -80,14 +81,26 @@ impl Bytes {
 pub(super) enum Subject {
     Thread(SmolStr),
     Component(SmolStr),
+    Principal(SmolStr),
 }
 
 impl Subject {
+    /// Returns whether reading the size reads one row. That of a principal reads a row for each of its threads.
+    pub(super) fn is_short(&self) -> bool {
+        !matches!(self, Self::Principal(_))
+    }
+
     /// Returns the stored size.
     pub(super) fn stored(&self, connection: &Connection) -> rusqlite::Result<u64> {
         let (query, id) = match self {
             Self::Thread(id) => ("SELECT record_bytes FROM threads WHERE thread_id = ?1", id),
             Self::Component(id) => ("SELECT record_bytes FROM component_sizes WHERE component_id = ?1", id),
+            // `0` is the character after the slash.
+            Self::Principal(id) => (
+                "SELECT coalesce(sum(record_bytes), 0) FROM threads
+                 WHERE thread_id >= ?1 || '/' AND thread_id < ?1 || '0'",
+                id,
+            ),
         };
         let bytes = connection
             .prepare_cached(query)?
@@ -102,15 +115,25 @@ impl Subject {
 pub(super) struct Sizes(Mutex<HashMap<Subject, (u64, Instant)>>);
 
 impl Sizes {
-    /// Returns a size that was read recently.
+    /// Returns a size that was read recently. If that of a principal is old, one caller gets `None` and reads it
+    /// again, which may take long, and others use the old one meanwhile.
     pub(super) fn get(&self, subject: &Subject) -> Option<u64> {
-        self.known().get(subject).filter(|(_, read)| read.elapsed() < FRESH).map(|(bytes, _)| *bytes)
+        let mut known = self.known();
+        let (bytes, read) = known.get_mut(subject)?;
+        if read.elapsed() < FRESH {
+            return Some(*bytes);
+        }
+        if !subject.is_short() {
+            *read = Instant::now();
+        }
+        None
     }
 
     pub(super) fn learn(&self, subject: Subject, bytes: u64) {
         let mut known = self.known();
         if known.len() >= MAX_KNOWN {
-            known.clear();
+            // Those of principals are few and take longer to read.
+            known.retain(|subject, (_, read)| !subject.is_short() && read.elapsed() < FRESH);
         }
         known.insert(subject, (bytes, Instant::now()));
     }
@@ -119,6 +142,11 @@ impl Sizes {
     pub(super) fn follow(&self, thread_id: &str, bytes: &Bytes) {
         let mut known = self.known();
         if let Some((sum, _)) = known.get_mut(&Subject::Thread(thread_id.into())) {
+            *sum += bytes.all;
+        }
+        if let Some((principal, _)) = thread_id.split_once('/')
+            && let Some((sum, _)) = known.get_mut(&Subject::Principal(principal.into()))
+        {
             *sum += bytes.all;
         }
         for (component, more) in &bytes.components {

@@ -51,6 +51,7 @@ pub(super) struct RawConfig {
 pub(super) struct RawStore {
     pub(super) component_record_bytes: Option<Spanned<i64>>,
     pub(super) thread_record_bytes: Option<Spanned<i64>>,
+    pub(super) principal_record_bytes: Option<Spanned<i64>>,
     pub(super) thread_state_bytes: Option<Spanned<i64>>,
     pub(super) min_free_bytes: Option<Spanned<i64>>,
     pub(super) keep: Option<Spanned<String>>,

@@ -90,6 +90,12 @@ pub(super) fn check(source: &Source<'_>, raw: RawStore, base_dir: &Path) -> Resu
             1,
             usual.limits.thread_record_bytes,
         )?,
+        principal_record_bytes: number(
+            "principal_record_bytes",
+            raw.principal_record_bytes,
+            1,
+            usual.limits.principal_record_bytes,
+        )?,
         min_free_bytes: number("min_free_bytes", raw.min_free_bytes, 0, usual.limits.min_free_bytes)?,
     };
     let state = number("thread_state_bytes", raw.thread_state_bytes, 1, usual.thread_state_bytes as u64)?;
@@ -214,14 +220,23 @@ mod tests {
         let usual = parse("").unwrap().store;
         assert_eq!(usual.limits.component_record_bytes, 1 << 30);
         assert_eq!(usual.limits.thread_record_bytes, 1 << 30);
+        assert_eq!(usual.limits.principal_record_bytes, 256 << 20);
         assert_eq!((usual.limits.min_free_bytes, usual.thread_state_bytes), (256 << 20, 64 << 20));
         assert_eq!(usual.keep, None);
-        let text = "[store]\ncomponent_record_bytes = 1\nthread_record_bytes = 2\nthread_state_bytes = 3\nmin_free_bytes = 0\nkeep = \"30d\"";
+        let text = "[store]\ncomponent_record_bytes = 1\nthread_record_bytes = 2\nprincipal_record_bytes = 4\n\
+            thread_state_bytes = 3\nmin_free_bytes = 0\nkeep = \"30d\"";
         let given = parse(text).unwrap().store;
         assert_eq!((given.limits.component_record_bytes, given.limits.thread_record_bytes), (1, 2));
+        assert_eq!(given.limits.principal_record_bytes, 4);
         assert_eq!((given.limits.min_free_bytes, given.thread_state_bytes), (0, 3));
         assert_eq!(given.keep, Some(Duration::from_secs(30 * 86_400)));
-        for wrong in ["thread_record_bytes = 0", "min_free_bytes = -1", "keep = \"soon\"", "keep_days = 3"] {
+        for wrong in [
+            "thread_record_bytes = 0",
+            "principal_record_bytes = 0",
+            "min_free_bytes = -1",
+            "keep = \"soon\"",
+            "keep_days = 3",
+        ] {
             assert!(parse(&format!("[store]\n{wrong}")).is_err(), "{wrong}");
         }
     }

@@ -202,7 +202,8 @@ impl Host {
         request: &RunRequest,
         turn: OwnedMutexGuard<()>,
     ) -> Result<RunHandle, HostError> {
-        let admitted = self.inner.services.store.admit(Some(thread_id), None).await;
+        let admitted =
+            self.inner.services.store.admit(Some(thread_id), None, request.principal.as_deref()).await;
         admitted.map_err(HostError::not_admitted)?;
         let ReadThread { thread, memory } = self.thread_of_run(thread_id).await?;
         let there = |id: &&str| self.inner.services.agents.contains_key(*id);
@@ -407,7 +408,8 @@ impl Host {
     async fn without_room(&self, request: &CallRequest, run_id: &Arc<str>) -> Option<RunEnd> {
         let toolbox = self.toolbox();
         let owner = toolbox.catalog().tool(&request.tool_name).map(|tool| tool.owner.id.as_str());
-        let why = self.inner.services.store.admit(request.stored_thread(), owner).await.err()?;
+        let (thread_id, principal) = (request.stored_thread(), request.principal.as_deref());
+        let why = self.inner.services.store.admit(thread_id, owner, principal).await.err()?;
         let thread_id = request.thread_id.as_deref().map_or_else(|| Arc::clone(run_id), Arc::from);
         let fault = run::overloaded(&why, toolbox.catalog().limit_places());
         Some(RunEnd::refused(Arc::clone(run_id), thread_id, &request.tool_name, fault))

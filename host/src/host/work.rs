@@ -90,7 +90,11 @@ impl Host {
         };
         // The thread is read meanwhile: few threads have a run that waits.
         let of_thread = Arc::clone(&thread_id);
-        let admit = async || store.admit(Some(&of_thread), None).await.map_err(HostError::not_admitted);
+        let principal = request.principal.as_deref();
+        let admit = async || {
+            let admitted = store.admit(Some(&of_thread), None, principal).await;
+            admitted.map_err(HostError::not_admitted)
+        };
         let reading = pin!(self.thread_of_run(&of_thread));
         let (waiting, reading) = match future::select(store.runs(waiting), reading).await {
             Either::Left((found, reading)) => (found, reading.left_future()),

@@ -62,8 +62,13 @@ impl RunStore for ObservedStore {
         self.store.runs(filter).await
     }
 
-    async fn admit(&self, thread_id: Option<&str>, component_id: Option<&str>) -> Result<(), StoreError> {
-        self.store.admit(thread_id, component_id).await
+    async fn admit(
+        &self,
+        thread_id: Option<&str>,
+        component_id: Option<&str>,
+        principal: Option<&str>,
+    ) -> Result<(), StoreError> {
+        self.store.admit(thread_id, component_id, principal).await
     }
 
     async fn flush(&self) -> Result<(), StoreError> {

@@ -231,9 +231,11 @@ impl AttemptTask {
         if matches!(self.spec.task, Task::Call { .. }) {
             return Ok(());
         }
-        let (thread_id, owner) = (&self.spec.identity.thread_id, &self.execution.permit.tool().owner.id);
+        let (identity, owner) = (&self.spec.identity, &self.execution.permit.tool().owner.id);
         let places = self.toolbox.catalog().limit_places();
-        self.store.admit(Some(thread_id), Some(owner)).await.map_err(|why| overloaded(&why, places))
+        let admitted =
+            self.store.admit(Some(&identity.thread_id), Some(owner), identity.principal.as_deref()).await;
+        admitted.map_err(|why| overloaded(&why, places))
     }
 
     fn request(&self) -> AttemptRequest<'_> {

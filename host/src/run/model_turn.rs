@@ -31,7 +31,7 @@ async fn until_ready(answers: &AnswerMemory, budget: &MemoryBudget, store: &dyn 
 /// Waits while the store cannot be used: a turn whose reply could not be recorded is paid for in vain. If
 /// another process may drive the run meanwhile, this one [stops](super::RunStops) it.
 async fn until_admitted(store: &dyn Store) {
-    while let Err(why) = store.admit(None, None).await
+    while let Err(why) = store.admit(None, None, None).await
         && why.kind() == StoreErrorKind::Unavailable
     {
         tokio::time::sleep(PAUSE).await;

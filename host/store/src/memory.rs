@@ -12,6 +12,7 @@ use async_trait::async_trait;
 use std::cmp::Ordering;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tollgate_agent::SmolStr;
 use tollgate_agent::json;
@@ -263,7 +264,12 @@ impl RunStore for MemoryStore {
         Ok(runs)
     }
 
-    async fn admit(&self, thread_id: Option<&str>, component_id: Option<&str>) -> Result<(), StoreError> {
+    async fn admit(
+        &self,
+        thread_id: Option<&str>,
+        component_id: Option<&str>,
+        principal: Option<&str>,
+    ) -> Result<(), StoreError> {
         let tables = self.tables();
         if let Some(id) = component_id {
             let bytes = tables.component_bytes.get(id).copied().unwrap_or_default();
@@ -271,6 +277,13 @@ impl RunStore for MemoryStore {
         }
         if let Some(id) = thread_id {
             self.limits.check_thread(id, tables.thread_bytes.get(id).copied().unwrap_or_default())?;
+        }
+        if let Some(principal) = principal {
+            let prefix = format!("{principal}/");
+            let threads =
+                tables.thread_bytes.range::<str, _>((Bound::Included(prefix.as_str()), Bound::Unbounded));
+            let own = threads.take_while(|(id, _)| id.starts_with(&prefix));
+            self.limits.check_principal(principal, own.map(|(_, bytes)| bytes).sum())?;
         }
         Ok(())
     }

@@ -167,13 +167,19 @@ pub trait RunStore: Send + Sync {
     /// The store cannot be read.
     async fn runs(&self, filter: RunFilter) -> Result<Vec<RunSummary>, StoreError>;
 
-    /// Checks that there is room for the records of another call on this thread or of this
-    /// component.
+    /// Checks that there is room for the records of another call or run on this thread, of this component, and
+    /// on a thread of this principal. The threads of a principal are those whose ids begin with its name and a
+    /// slash.
     ///
     /// # Errors
     /// There is no room ([`StoreErrorKind::Full`](super::StoreErrorKind)): a sentence that names the
     /// limit. No new call may begin then, but those in flight can still be stored.
-    async fn admit(&self, thread_id: Option<&str>, component_id: Option<&str>) -> Result<(), StoreError>;
+    async fn admit(
+        &self,
+        thread_id: Option<&str>,
+        component_id: Option<&str>,
+        principal: Option<&str>,
+    ) -> Result<(), StoreError>;
 
     /// Waits until everything that was reported to a caller is stored.
     ///

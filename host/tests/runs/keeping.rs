@@ -20,8 +20,12 @@ use tollgate_agent::message::Message;
 use tollgate_agent::run::{CallEnd, Event, RunStatus};
 use tollgate_agent::state::State;
 
-const NO_FLOOR: StoreLimits =
-    StoreLimits { component_record_bytes: 1 << 30, thread_record_bytes: 1 << 30, min_free_bytes: 0 };
+const NO_FLOOR: StoreLimits = StoreLimits {
+    component_record_bytes: 1 << 30,
+    thread_record_bytes: 1 << 30,
+    principal_record_bytes: 1 << 30,
+    min_free_bytes: 0,
+};
 
 static PLACES: LimitPlaces = LimitPlaces { store: "the settings", ..LimitPlaces::NONE };
 
@@ -259,9 +263,9 @@ async fn z8_a_run_that_is_left_can_be_replayed_after_pruning() {
 with_each_store! {
     async fn z8_counts_are_kept_in_the_commit(at: StoreAt) {
         let store = at.open();
-        store.admit(Some("t"), Some("basics")).await.unwrap();
+        store.admit(Some("t"), Some("basics"), None).await.unwrap();
         store.commit(commit("r", 0, vec![started("r")])).await.unwrap();
-        store.admit(Some("t"), None).await.unwrap();
+        store.admit(Some("t"), None, None).await.unwrap();
     }
 }
 

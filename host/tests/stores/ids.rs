@@ -25,7 +25,7 @@ with_each_store! {
             let state = store.state(id, &KeyFilter::All, u64::MAX).await.unwrap();
             assert!(matches!(state, StateRead::State(state) if state.revision() == 0));
             assert!(store.changes(id, 0, 9).await.unwrap().is_empty());
-            store.admit(Some(id), Some(id)).await.unwrap();
+            store.admit(Some(id), Some(id), Some(id)).await.unwrap();
             assert!(store.component(id).await.unwrap().is_none());
             let wanted = Some(id.to_owned());
             let filters = [

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tollgate::store::{
     AuditFilter, AuditKind, AuditRecord, Commit, CommitError, KeyFilter, RunCommand, RunFilter, StateRead,
-    StoreError, StoreErrorKind, StoreLimits, restore_state,
+    StoreError, StoreErrorKind, restore_state,
 };
 use tollgate_agent::message::Message;
 use tollgate_agent::outcome::ToolResult;
@@ -45,7 +45,7 @@ pub(crate) fn commit(run: &str, after: u64, events: Vec<Event>) -> Commit {
     Commit::new(Arc::from(run), Arc::from("t"), after, 7, events)
 }
 
-fn changed_commit(mut commit: Commit, change: impl FnOnce(&mut Commit)) -> Commit {
+pub(crate) fn changed_commit(mut commit: Commit, change: impl FnOnce(&mut Commit)) -> Commit {
     change(&mut commit);
     commit
 }
@@ -503,49 +503,6 @@ with_each_store! {
         at.open().record_audit(vec![load("1"), load("2")]).await.unwrap();
         let records = store.audit(AuditFilter::default()).await.unwrap();
         assert_eq!(records, [load("2"), load("1")]);
-    }
-
-    async fn s9_what_a_thread_and_a_component_caused_is_limited(at: StoreAt) {
-        let store = at.open_limited(StoreLimits { component_record_bytes: 900, thread_record_bytes: 1_800, min_free_bytes: 0 });
-        store.admit(Some("t"), Some("echo")).await.unwrap();
-        for run in ["r1", "r2"] {
-            let charged = vec![None, Some("echo".into())];
-            let text = "x".repeat(400);
-            let said = commit(run, 0, vec![started(run), Event::MessageAdded { text }]);
-            store.commit(changed_commit(said, |it| it.charged = charged)).await.unwrap();
-        }
-        let full = at.open_limited(StoreLimits { component_record_bytes: 900, thread_record_bytes: 1_800, min_free_bytes: 0 });
-        for (thread_id, component_id, limit) in
-            [(None, Some("echo"), "component_record_bytes = 900"), (Some("t"), None, "thread_record_bytes = 1800")]
-        {
-            let refused = full.admit(thread_id, component_id).await.unwrap_err();
-            assert_eq!(refused.kind(), StoreErrorKind::Full, "{refused}");
-            assert!(refused.to_string().contains(limit), "{refused}");
-        }
-        full.admit(Some("u"), Some("other")).await.unwrap();
-    }
-
-    async fn z8_the_audit_of_a_run_counts_for_its_thread_and_component(at: StoreAt) {
-        let limits = StoreLimits { component_record_bytes: 10_000, thread_record_bytes: 20_000, min_free_bytes: 0 };
-        let store = at.open_limited(limits);
-        let refused = |run: &str| {
-            let refused = AuditRecord::at(7, AuditKind::Denial, "agent a", "not_granted")
-                .of_component("kit", None)
-                .because(&"x".repeat(900));
-            vec![AuditRecord { run_id: Some(run.into()), ..refused }; 16]
-        };
-        // No one is charged for a record outside of a commit.
-        store.record_audit(refused("r0")).await.unwrap();
-        at.open_limited(limits).admit(Some("t"), Some("kit")).await.unwrap();
-        for (run, thread_is_full) in [("r1", false), ("r2", true)] {
-            let said = commit(run, 0, vec![started(run)]);
-            store.commit(changed_commit(said, |it| it.audit = refused(run))).await.unwrap();
-            let read = at.open_limited(limits);
-            let full = read.admit(None, Some("kit")).await.unwrap_err();
-            assert!(full.to_string().contains("component_record_bytes = 10000"), "{full}");
-            assert_eq!(read.admit(Some("t"), None).await.is_err(), thread_is_full, "{run}");
-            read.admit(Some("u"), Some("other")).await.unwrap();
-        }
     }
 
     async fn the_audit_is_listed_by_time(at: StoreAt) {

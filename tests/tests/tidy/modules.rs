@@ -274,6 +274,7 @@ const ORDERS: &[Order] = &[
             "pulse",
             "run_changes",
             "written_events",
+            "waiting_runs",
             "load",
             "access",
             "operator",

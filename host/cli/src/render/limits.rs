@@ -45,6 +45,7 @@ pub(crate) fn as_json(config: &Config) -> Value {
     let store = json!({
         "component_record_bytes": store.limits.component_record_bytes,
         "thread_record_bytes": store.limits.thread_record_bytes,
+        "principal_record_bytes": store.limits.principal_record_bytes,
         "thread_state_bytes": store.thread_state_bytes,
         "min_free_bytes": store.limits.min_free_bytes,
         "keep_s": store.keep.map(|keep| keep.as_secs()),

@@ -130,7 +130,7 @@ pub(crate) async fn say_how_to_make_room(
     let Some(tool_name) = last.map(|call| &*call.tool_name).or(narrator.overloaded()) else { return };
     let toolbox = host.toolbox();
     let owner = toolbox.catalog().tool(tool_name).map(|tool| tool.owner.id.as_str());
-    let admitted = host.store().admit(Some(&end.thread_id), owner).await;
+    let admitted = host.store().admit(Some(&end.thread_id), owner, None).await;
     if let Some(remedy) = admitted.as_ref().err().and_then(StoreError::remedy) {
         output.hint(&format!("{DIM}{}{DIM:#}", of_store(remedy)));
     }

@@ -6,6 +6,8 @@ mod cluster;
 #[path = "../../../tests/stores/ids.rs"]
 mod ids;
 mod place;
+#[path = "../../../tests/stores/record_limits.rs"]
+mod record_limits;
 #[path = "../../../tests/stores/request_keys.rs"]
 mod request_keys;
 #[allow(dead_code, reason = "tests of whole runs use the rest")]

@@ -301,7 +301,7 @@ async fn takeover(runs: usize) {
             gone.commit(commit(&run, 0, started(&run, Task::Prompt("Go.".to_owned())))).await.unwrap();
         }
         let other = PostgresStore::connect(config).await.unwrap();
-        other.admit(None, None).await.unwrap();
+        other.admit(None, None, None).await.unwrap();
         drop(gone);
         let (began, mut taken) = (Instant::now(), 0);
         while taken < runs {

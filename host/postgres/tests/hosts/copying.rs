@@ -160,7 +160,7 @@ async fn no_host_works_until_a_copy_has_finished() {
     let from = Arc::new(filled(data.path()).await);
     let database = cluster().database().await;
     let host = PostgresStore::connect(database.config().with_name("here")).await.unwrap();
-    host.admit(None, None).await.unwrap();
+    host.admit(None, None, None).await.unwrap();
     let refused = copy_refused(&database, &from).await;
     assert!(refused.contains("hosts use it: here (") && refused.contains("stop them first"), "{refused}");
     host.close().await.unwrap();
@@ -183,7 +183,7 @@ async fn no_host_works_until_a_copy_has_finished() {
     let copied = PostgresStore::copy(database.config(), &*from).await.unwrap();
     assert_eq!((copied.runs, copied.known, copied.audit), (5, 5, 5));
     idle.record_audit(vec![record]).await.unwrap();
-    idle.admit(None, None).await.unwrap();
+    idle.admit(None, None, None).await.unwrap();
     PostgresStore::connect(database.config()).await.unwrap();
 }
 

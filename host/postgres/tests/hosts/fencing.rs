@@ -47,7 +47,7 @@ async fn a_living_host_that_was_taken_for_dead_is_fenced_and_starts_anew() {
         PostgresStore::connect(config).await.unwrap(),
     );
     store.commit(commit("r", 1, 0, vec![started("r", prompt())])).await.unwrap();
-    other.admit(None, None).await.unwrap();
+    other.admit(None, None, None).await.unwrap();
     let before = store.host_id();
     let behind = database.client().await;
     behind.execute("UPDATE hosts SET state = 'dead' WHERE id = $1", &[&&*before]).await.unwrap();
@@ -60,7 +60,7 @@ async fn a_living_host_that_was_taken_for_dead_is_fenced_and_starts_anew() {
     let refused = store.commit(commit("r", 1, 1, vec![step(1)])).await;
     assert!(matches!(refused, Err(CommitError::Fenced)), "{refused:?}");
     until("its new registration", async || (store.host_id() != before).then_some(())).await;
-    store.admit(None, None).await.unwrap();
+    store.admit(None, None, None).await.unwrap();
     let epoch = store.acquire("r", 1).await.unwrap();
     store.commit(commit("r", epoch, 1, vec![step(1)])).await.unwrap();
 }
@@ -97,7 +97,7 @@ async fn a_process_that_has_just_begun_takes_over_the_run_of_a_silent_host() {
 async fn a_run_that_a_host_owns_without_driving_it_is_released() {
     let database = cluster().database().await;
     let store = PostgresStore::connect(database.config().with_lease(LEASE).unwrap()).await.unwrap();
-    store.admit(None, None).await.unwrap();
+    store.admit(None, None, None).await.unwrap();
     store.commit(commit("driven", 1, 0, vec![started("driven", prompt())])).await.unwrap();
     let behind = database.client().await;
     // As if the answer to its claim had been lost.
@@ -172,7 +172,7 @@ async fn a_place_in_a_queue_whose_answer_is_lost_holds_up_no_caller_for_long() {
     let config = PostgresConfig::new(&proxy.url(&database.name)).unwrap().with_lease(LEASE).unwrap();
     let store = PostgresStore::connect(config).await.unwrap();
     // It is registered, and has a connection in its pool.
-    store.admit(Some("t"), None).await.unwrap();
+    store.admit(Some("t"), None, None).await.unwrap();
     let behind = database.client().await;
     let places = async || {
         let sql = "SELECT count(*) FROM turns";
@@ -197,7 +197,7 @@ async fn a_run_that_is_begun_under_a_dead_id_does_not_stay_without_a_driver() {
     let database = cluster().database().await;
     let config = database.config().with_lease(LEASE).unwrap();
     let other = PostgresStore::connect(config).await.unwrap();
-    other.admit(None, None).await.unwrap();
+    other.admit(None, None, None).await.unwrap();
     let behind = database.client().await;
     // As a host writes it that does not know yet that it was declared dead.
     behind
@@ -268,8 +268,8 @@ async fn a_queued_run_whose_answer_is_lost_is_stored_although_another_host_has_c
     let store = PostgresStore::connect(config).await.unwrap();
     let other = PostgresStore::connect(database.config()).await.unwrap();
     // Both are registered, and the first one has a connection in its pool.
-    store.admit(Some("t"), None).await.unwrap();
-    other.admit(None, None).await.unwrap();
+    store.admit(Some("t"), None, None).await.unwrap();
+    other.admit(None, None, None).await.unwrap();
     let queued = |at_ms| {
         let mut queued = Commit::new("r".into(), "t".into(), 0, at_ms, vec![started("r", prompt())]);
         (queued.queued, queued.epoch) = (true, 0);
@@ -451,7 +451,7 @@ async fn a_host_that_takes_long_to_connect_renews_its_lease_late_and_not_never()
     let proxy = Proxy::start(cluster().socket()).await;
     let config = PostgresConfig::new(&proxy.url(&database.name)).unwrap().with_lease(LEASE).unwrap();
     let store = PostgresStore::connect(config).await.unwrap();
-    store.admit(None, None).await.unwrap();
+    store.admit(None, None, None).await.unwrap();
     let behind = database.client().await;
     let renewals =
         async || -> i64 { behind.query_one("SELECT max(renewals) FROM hosts", &[]).await.unwrap().get(0) };
@@ -467,7 +467,7 @@ async fn a_host_whose_connections_are_all_busy_keeps_its_lease() {
     let config = database.config().with_lease(LEASE).unwrap();
     let store = PostgresStore::connect(config.clone().with_connections(2).unwrap()).await.unwrap();
     let other = PostgresStore::connect(config).await.unwrap();
-    other.admit(None, None).await.unwrap();
+    other.admit(None, None, None).await.unwrap();
     for run in ["r", "s"] {
         let mut first = commit(run, 1, 0, vec![started(run, prompt())]);
         first.thread_id = run.into();

@@ -364,7 +364,7 @@ async fn the_database_answers_as_the_machine_does() {
         // No lease is renewed meanwhile, so that nothing happens beside the steps.
         let config = database.config().with_lease(Duration::from_secs(120)).unwrap();
         let store = PostgresStore::connect(config.with_connections(2).unwrap()).await.unwrap();
-        store.admit(None, None).await.unwrap();
+        store.admit(None, None, None).await.unwrap();
         store
     };
     let mut stores = Vec::new();

@@ -61,7 +61,7 @@ impl RunStore for Pages {
         self.store.runs(filter).await
     }
 
-    async fn admit(&self, _: Option<&str>, _: Option<&str>) -> Result<(), StoreError> {
+    async fn admit(&self, _: Option<&str>, _: Option<&str>, _: Option<&str>) -> Result<(), StoreError> {
         Ok(())
     }
 

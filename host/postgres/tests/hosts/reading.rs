@@ -245,6 +245,6 @@ async fn a_full_thread_does_not_suggest_to_remove_runs() {
     let database = cluster().database().await;
     let limits = StoreLimits { thread_record_bytes: 0, ..StoreLimits::default() };
     let store = PostgresStore::connect(database.config().with_limits(limits)).await.unwrap();
-    let refused = store.admit(Some("t"), None).await.unwrap_err();
+    let refused = store.admit(Some("t"), None, None).await.unwrap_err();
     assert_eq!(refused.remedy(), Some(&Remedy::RaiseLimit), "{refused}");
 }

@@ -26,7 +26,7 @@ async fn a_commit_is_one_statement_and_so_are_a_claim_of_many_runs_and_reading_a
     let database = cluster().database().await;
     database.count_statements().await;
     let store = PostgresStore::connect(database.config()).await.unwrap();
-    store.admit(None, None).await.unwrap();
+    store.admit(None, None, None).await.unwrap();
     let before = database.statements_on_records().await;
     store.commit(on("r", 0, started("r", prompt()))).await.unwrap();
     assert_eq!(database.statements_on_records().await - before, 1, "the first one");
@@ -222,7 +222,7 @@ fn large_tables() -> String {
 
 /// Commits, claims, releases and reads runs.
 async fn work_on_runs(store: &PostgresStore) {
-    store.admit(Some("r"), Some("kit")).await.unwrap();
+    store.admit(Some("r"), Some("kit"), Some("ada")).await.unwrap();
     store.commit(on("r", 0, started("r", prompt()))).await.unwrap();
     let mut noted = on("r", 1, step(1));
     noted.audit = vec![AuditRecord::at(9, AuditKind::Grant, "person", "granted")];

@@ -24,7 +24,8 @@ use tollgate::FollowUntil;
 use tollgate::run::RunEnd;
 use tollgate::store::RunFilter;
 use tollgate_agent::message::{AssistantMessage, Message};
-use tollgate_agent::run::StoredEvent;
+use tollgate_agent::run::event::FinishedCall;
+use tollgate_agent::run::{CallEnd, StoredEvent};
 use utoipa::openapi::schema::{Object, ObjectBuilder, Type};
 use utoipa::{IntoParams, ToSchema};
 
@@ -174,6 +175,7 @@ pub(super) async fn answer(
     wait: Wait,
 ) -> Result<Response, Problem> {
     let run_id = started.handle.run_id.to_string();
+    let mut end = None;
     match wait {
         Wait::Stream => {
             let follower = state.host.follow_until(&run_id, 0, FollowUntil::Rest).await?;
@@ -186,11 +188,10 @@ pub(super) async fn answer(
             let mut resting = started.detach();
             let _ = tokio::time::timeout(time, &mut resting).await;
         }
-        Wait::Rest => {
-            started.wait().await?;
-        }
+        Wait::Rest => end = Some(started.wait().await?),
     }
-    recorded_answer(state, principal, &run_id).await
+    let last = end.as_ref().and_then(|end| end.last_call.as_deref());
+    recorded_answer(state, principal, &run_id, last).await
 }
 
 /// Answers with a direct call that has ended or waits.
@@ -199,19 +200,31 @@ pub(super) async fn ended(
     principal: &Principal,
     (end, record): (RunEnd, Vec<Arc<StoredEvent>>),
 ) -> Result<Response, Problem> {
-    let run_id = end.run_id.to_string();
+    let (run_id, last) = (end.run_id.to_string(), end.last_call.clone());
     match ended_call(state, principal, end, &record) {
         Some(document) => Ok(shown(document)),
-        None => recorded_answer(state, principal, &run_id).await,
+        None => recorded_answer(state, principal, &run_id, last.as_deref()).await,
     }
 }
 
-async fn recorded_answer(state: &Shared, principal: &Principal, run_id: &str) -> Result<Response, Problem> {
+/// Answers with the record of a run, whose last call is `last` if its end is known.
+async fn recorded_answer(
+    state: &Shared,
+    principal: &Principal,
+    run_id: &str,
+    last: Option<&FinishedCall>,
+) -> Result<Response, Problem> {
     document_answer(state, principal, run_id).await.map_err(|problem| match problem.status {
-        // A call that the store has no room to record leaves no record.
-        StatusCode::NOT_FOUND => Problem::overloaded(
-            "the store has no room to record the call, so it did not begin; `tollgate prune` makes room",
-        ),
+        // A call that the store has no room to record leaves no record. Its fault names the limit.
+        StatusCode::NOT_FOUND => {
+            let why = match last.map(|call| &call.end) {
+                Some(CallEnd::Fault(fault)) => fault.message.as_str(),
+                _ => "The host has no room for the record of another call.",
+            };
+            Problem::overloaded(format!(
+                "the call did not begin: {why} In a data directory, `tollgate prune` removes old runs."
+            ))
+        }
         _ => problem,
     })
 }

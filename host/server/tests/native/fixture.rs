@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tollgate::config::ServeConfig;
 use tollgate::models::{Delta, DeltaSink, ModelFault};
-use tollgate::store::Store;
+use tollgate::store::{Store, StoreLimits};
 use tollgate::tools::MemoryBudget;
 use tollgate::{
     Agent, FnTool, Gate, Host, HostBuilder, Model, ProposedCall, SqliteStore, Ticket, Verdict, async_trait,
@@ -154,7 +154,8 @@ pub struct TestServer {
     pub state: Shared,
     /// How many times `count` ran, in all processes of the data directory that this test starts.
     pub counted: Arc<AtomicUsize>,
-    data: Option<TempDir>,
+    /// The data directory, if the server made it.
+    pub data: Option<TempDir>,
     serving: JoinHandle<()>,
 }
 
@@ -179,6 +180,8 @@ pub struct Setup {
     pub hands_over: bool,
     /// The memory of the host in bytes, unless the default counts.
     pub memory_budget_bytes: Option<u64>,
+    /// The limits of the store.
+    pub limits: StoreLimits,
 }
 
 impl TestServer {
@@ -205,8 +208,9 @@ impl TestServer {
             fails_from,
             hands_over,
             memory_budget_bytes,
+            limits,
         } = setup;
-        let mut store: Arc<dyn Store> = Arc::new(SqliteStore::open(data).unwrap());
+        let mut store: Arc<dyn Store> = Arc::new(SqliteStore::open(data).unwrap().with_limits(limits));
         if fails_from > 0 {
             store = Watched::new(store, FailsFrom(AtomicU64::new(fails_from)));
         }

@@ -1,15 +1,16 @@
 //! Requests that are too large, malformed, slow or many.
 
-use crate::fixture::{PATIENCE, Setup, TestServer, answer, reaches};
+use crate::fixture::{Key, PATIENCE, Setup, TestServer, answer, reaches};
 use reqwest::{Method, StatusCode};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
-use tollgate::CallRequest;
+use tollgate::store::{PruneOptions, StoreLimits, now_ms};
+use tollgate::{CallRequest, SqliteStore};
 use tollgate_server::Scope;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -240,6 +241,48 @@ async fn runs_of_one_principal_that_wait_are_bounded() {
         }
     };
     tokio::time::timeout(PATIENCE, again).await.expect("there is room for another");
+}
+
+/// The records of a component count for all principals together.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_records_of_one_principal_leave_room_for_those_of_others() {
+    let limits = StoreLimits { principal_record_bytes: 1 << 20, ..StoreLimits::default() };
+    let server = TestServer::with(Setup { limits, ..Setup::default() }).await;
+    let (ada, bob) = (server.key("ada", &[Scope::Use]), server.key("bob", &[Scope::Use]));
+    let path = "/api/v1/tools/echo/calls";
+    let body = json!({"arguments": {"text": "x".repeat(100 << 10)}});
+    let call = async |key: &Key| server.post(key, path, body.clone()).await;
+    let fill = async {
+        loop {
+            match call(&ada).await {
+                (StatusCode::OK, _) => {}
+                refused => return refused,
+            }
+        }
+    };
+    let (status, problem) = tokio::time::timeout(PATIENCE, fill).await.expect("the quota is reached");
+    assert_eq!((status.as_u16(), &problem["code"]), (503, &json!("overloaded")), "{problem}");
+    let says = |problem: &Value| {
+        let detail = problem["detail"].as_str().unwrap();
+        let words = ["the principal ada", "principal_record_bytes = 1048576", "operator", "`tollgate prune`"];
+        assert!(words.iter().all(|word| detail.contains(word)), "{detail}");
+    };
+    says(&problem);
+    let (status, problem) =
+        server.post(&ada, "/api/v1/runs", json!({"agent": "default", "input": "Hi"})).await;
+    assert_eq!((status.as_u16(), &problem["code"]), (507, &json!("store_full")), "{problem}");
+    says(&problem);
+    assert_eq!(call(&bob).await.0, StatusCode::OK);
+    server.state.store().flush().await.unwrap();
+    let data = server.data.as_ref().unwrap().path().to_owned();
+    let all = PruneOptions { before_ms: now_ms() + 1_000, dry_run: false, give_back: false };
+    tokio::task::spawn_blocking(move || SqliteStore::prune(&data, all)).await.unwrap().unwrap();
+    let again = async {
+        while call(&ada).await.0 != StatusCode::OK {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, again).await.expect("the server reads the sizes again");
 }
 
 /// A thousand connections at once, of which the server serves as many as it is configured for. All

@@ -392,7 +392,7 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
         does: "Is refused powers in each call, so that the audit fills the disk.",
         outcome: "Its audit records count for it and for the thread.",
         limit: "`component_record_bytes`, `thread_record_bytes`",
-        file: "host/tests/stores/rules.rs",
+        file: "host/tests/stores/record_limits.rs",
         test: "z8_the_audit_of_a_run_counts_for_its_thread_and_component",
     },
     Attempt {

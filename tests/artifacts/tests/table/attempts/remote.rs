@@ -213,6 +213,14 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         party: "HTTP client",
+        does: "Fills the record of a tool with its calls, so that others cannot call it.",
+        outcome: "503 overloaded or 507 store_full, and others call the tool.",
+        limit: "`principal_record_bytes` in `[store]`",
+        file: "host/server/tests/native/hostile.rs",
+        test: "the_records_of_one_principal_leave_room_for_those_of_others",
+    },
+    Attempt {
+        party: "HTTP client",
         does: "Opens streams of events without end.",
         outcome: "429",
         limit: "`streams_per_key`",
