@@ -35,6 +35,7 @@ mod run_changes;
 pub mod runs;
 mod scope;
 mod server;
+mod sign_in_rate;
 mod sse;
 mod state;
 mod tool_limits;

@@ -3,6 +3,7 @@
 //! The memory of parsed bodies and of large answers is reserved from the budget of the host.
 
 use crate::problem::Problem;
+use crate::sign_in_rate::SignInRate;
 use crate::waiting_runs::WaitingEstimate;
 use axum::body::{Body, Bytes, HttpBody};
 use axum::http::StatusCode;
@@ -77,10 +78,11 @@ struct ClientLimits {
     whole_records: Arc<Semaphore>,
     /// The runs that wait for a person. If unused limits are removed, they are counted again.
     waiting: WaitingEstimate,
+    sign_ins: SignInRate,
 }
 
 impl ClientLimits {
-    /// Returns whether a request, or something that goes on after its request, has a place.
+    /// Returns whether a request, or something that goes on after its request, has a place, or sign-ins count.
     fn is_in_use(self: &Arc<Self>) -> bool {
         // A place keeps its semaphore.
         let Self {
@@ -94,9 +96,11 @@ impl ClientLimits {
             answers,
             whole_records,
             waiting: _,
+            sign_ins,
         } = &**self;
         let places = [calls, runs, declined, streams, connections, whole_records];
         Arc::strong_count(self) > 1
+            || sign_ins.is_in_use()
             || places.into_iter().any(|places| Arc::strong_count(places) > 1)
             || [bodies, answers].into_iter().any(MemoryShare::is_in_use)
     }
@@ -159,6 +163,7 @@ impl Load {
             answers: share(),
             whole_records: Arc::new(Semaphore::new(WHOLE_RECORDS_OF_ONE)),
             waiting: WaitingEstimate::default(),
+            sign_ins: SignInRate::default(),
         })
     }
 
@@ -277,6 +282,18 @@ impl ClientShare {
     /// Returns the estimate of the principal's runs that wait for a person.
     pub(crate) fn waiting(&self) -> &WaitingEstimate {
         &self.limits.waiting
+    }
+
+    /// Counts a sign-in of the principal.
+    ///
+    /// # Errors
+    /// It has signed in too often: 429.
+    pub(crate) fn sign_in(&self) -> Result<(), Problem> {
+        if self.limits.sign_ins.take() {
+            return Ok(());
+        }
+        let detail = "this principal has signed in too often; retry in a second";
+        Err(Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_requests", detail))
     }
 
     /// Takes one of the principal's places for agent runs.

@@ -275,6 +275,7 @@ const ORDERS: &[Order] = &[
             "run_changes",
             "written_events",
             "waiting_runs",
+            "sign_in_rate",
             "load",
             "access",
             "operator",

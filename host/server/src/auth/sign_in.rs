@@ -146,6 +146,11 @@ async fn begin_session(
     user_agent: Option<String>,
 ) -> Result<HeaderValue, Problem> {
     let place = place(&PLACES).await?;
+    // A code works once, and only an operator makes one.
+    let key = state.access.credential(&digest(code.trim())).map_err(|e| Problem::internal(&e))?;
+    if let Some(key) = key.filter(|found| !found.is_session) {
+        state.load.share(&key.principal.name).sign_in()?;
+    }
     let shared = Shared::clone(state);
     let began = tokio::task::spawn_blocking(move || {
         // Released before the pause after a wrong code, so that guesses do not keep others waiting.

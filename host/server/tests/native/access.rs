@@ -3,7 +3,9 @@
 use crate::fixture::{Key, PATIENCE, Setup, TestServer, answer};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
+use std::time::{Duration, Instant};
 use tollgate::config::ServeConfig;
+use tollgate::store::AuditFilter;
 use tollgate_server::access::KeyRequest;
 use tollgate_server::{Principal, Scope};
 
@@ -396,6 +398,40 @@ async fn a_session_ends_with_the_key_that_began_it() {
     assert_eq!(status, StatusCode::UNAUTHORIZED);
     server.state.access.revoke_key(&key.id).unwrap();
     assert_eq!(me().await.unwrap().status(), StatusCode::UNAUTHORIZED);
+}
+
+/// Each sign-in adds records to the audit, which no quota counts.
+#[tokio::test(flavor = "multi_thread")]
+async fn sign_ins_of_one_principal_are_slowed_down() {
+    let server = TestServer::start().await;
+    let (ada, bob) = (Principal::new("ada", [Scope::Use]), server.key("bob", &[Scope::Use]));
+    let keys = [server.key_of(ada.clone()), server.key_of(ada.clone())];
+    let sign_in = async |secret: &str| {
+        server.request(Method::POST, "/sign-in").json(&json!({"code": secret})).send().await.unwrap()
+    };
+    let started = Instant::now();
+    let all = futures::future::join_all((0..100).map(|at| sign_in(&keys[at % 2].secret))).await;
+    let refused: Vec<_> = all.iter().filter(|response| response.status() != StatusCode::OK).collect();
+    assert!(!refused.is_empty());
+    for response in &refused {
+        assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
+        assert_eq!(response.headers()["retry-after"], "1");
+    }
+    let began =
+        server.state.store().audit(AuditFilter { limit: 1_000, ..AuditFilter::default() }).await.unwrap();
+    let began = began.iter().filter(|record| record.decision == "signed_in").count();
+    assert_eq!(began, 100 - refused.len());
+    assert!(began as u64 <= 61 + started.elapsed().as_secs(), "{began} sessions began");
+    let code = server.state.access.add_code(&ada).unwrap();
+    for secret in [&bob.secret, &code] {
+        assert_eq!(sign_in(secret).await.status(), StatusCode::OK);
+    }
+    let again = async {
+        while sign_in(&keys[0].secret).await.status() != StatusCode::OK {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, again).await.expect("it may sign in again");
 }
 
 #[tokio::test(flavor = "multi_thread")]

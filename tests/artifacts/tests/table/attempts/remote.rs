@@ -125,6 +125,14 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         party: "HTTP client",
+        does: "Signs in with its key a thousand times a second, so that the audit fills the disk.",
+        outcome: "429",
+        limit: "60 sign-ins at once, and one more each second",
+        file: "host/server/tests/native/access.rs",
+        test: "sign_ins_of_one_principal_are_slowed_down",
+    },
+    Attempt {
+        party: "HTTP client",
         does: "Sends wrong codes on many connections, without a key, so that people cannot sign in.",
         outcome: "Each is answered after a pause, and people sign in meanwhile.",
         limit: "8 codes checked at a time, 5 seconds in the queue",
