@@ -220,7 +220,7 @@ mod tests {
         let usual = parse("").unwrap().store;
         assert_eq!(usual.limits.component_record_bytes, 1 << 30);
         assert_eq!(usual.limits.thread_record_bytes, 1 << 30);
-        assert_eq!(usual.limits.principal_record_bytes, 256 << 20);
+        assert_eq!(usual.limits.principal_record_bytes, 512 << 20);
         assert_eq!((usual.limits.min_free_bytes, usual.thread_state_bytes), (256 << 20, 64 << 20));
         assert_eq!(usual.keep, None);
         let text = "[store]\ncomponent_record_bytes = 1\nthread_record_bytes = 2\nprincipal_record_bytes = 4\n\

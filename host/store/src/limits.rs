@@ -22,7 +22,7 @@ impl Default for StoreLimits {
         Self {
             component_record_bytes: 1 << 30,
             thread_record_bytes: 1 << 30,
-            principal_record_bytes: 256 << 20,
+            principal_record_bytes: 512 << 20,
             min_free_bytes: 256 << 20,
         }
     }

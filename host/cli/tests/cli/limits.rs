@@ -69,7 +69,7 @@ fn z8_the_limits_of_the_store_and_those_that_are_fixed_are_shown() {
     let stated = [
         ("component_record_bytes", 1 << 30),
         ("thread_record_bytes", 1 << 30),
-        ("principal_record_bytes", 256 << 20),
+        ("principal_record_bytes", 512 << 20),
         ("thread_state_bytes", 1_000_000),
         ("min_free_bytes", 256 << 20),
         ("keep_s", 604_800),
