@@ -248,17 +248,20 @@ async fn listen(config: PostgresConfig, here: HintSender, this: Notifier, hearin
         let (receivers, this, probe) = (here.clone(), this.clone(), this.probe());
         let on_freed = Arc::clone(&hearing.on_freed);
         let arrived = Arc::<Notify>::default();
-        let arrives = Arc::clone(&arrived);
-        let on_notification =
-            move |notification: tokio_postgres::Notification| match this.read(notification.payload()) {
-                Some(hint) => {
-                    if hint == Hint::Any {
-                        on_freed();
-                    }
-                    receivers.send(hint);
+        let (arrives, expected) = (Arc::clone(&arrived), probe.clone());
+        let on_notification = move |notification: tokio_postgres::Notification| {
+            // Behind a pooler in transaction mode, another notification may arrive by chance: while this connection
+            // happens to have a session that listens.
+            if notification.payload() == expected {
+                arrives.notify_one();
+            }
+            if let Some(hint) = this.read(notification.payload()) {
+                if hint == Hint::Any {
+                    on_freed();
                 }
-                None => arrives.notify_one(),
-            };
+                receivers.send(hint);
+            }
+        };
         if let Ok(client) = single(&config, &server, on_notification).await
             && client.batch_execute(&format!("LISTEN {CHANNEL}")).await.is_ok()
         {
