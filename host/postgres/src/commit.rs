@@ -154,13 +154,11 @@ async fn commit_unread(
         values: Vec::new(),
         health: Vec::new(),
     };
+    let (sql, values) = write::at_once(&written);
+    // Before the notification is sent, which must not overtake it.
+    let statement = client.ready(sql, values).await?;
     let (is_written, is_notified) = {
-        let writing = pin!(async {
-            match begins {
-                Some(spec) => write::begin_at_once(&client, written, spec).await,
-                None => write::write_at_once(&client, written).await,
-            }
-        });
+        let writing = pin!(write::write_at_once(&client, statement));
         let notifying = pin!(sender.hint.send_behind(&client));
         // Polled together, they are sent together, in this order.
         match future::select(writing, notifying).await {

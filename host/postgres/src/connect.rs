@@ -3,6 +3,7 @@
 use crate::config::PostgresConfig;
 use crate::error::explain;
 use crate::lease::longest_exchange;
+use crate::statements::Preparation;
 use deadpool_postgres::{
     Manager, ManagerConfig, Object, Pool, PoolError, QueueMode, RecyclingMethod, Runtime,
 };
@@ -27,8 +28,8 @@ pub(crate) const EXCHANGE: Duration = Duration::from_secs(10);
 /// The slowest connection over which large records are sent, in bytes per millisecond.
 const SLOWEST: u64 = 256;
 
-/// The parameters of a statement. Their types are named, so that no statement has to be prepared,
-/// which a pooler in transaction mode would not allow.
+/// The parameters of a statement. Their types are named, so that no statement has to be prepared first, which a pooler
+/// in transaction mode would not allow.
 pub(crate) type Params = Vec<(Box<dyn ToSql + Sync + Send>, Type)>;
 
 /// Returns a parameter list: `params![(value, TEXT), ...]`.
@@ -132,20 +133,35 @@ pub(crate) fn explain_pool(address: &str, error: PoolError) -> StoreError {
 
 /// A pooled connection in use. Unless [`finish`](Self::finish) is called, it is closed when it is
 /// dropped, because a transaction may be open on it.
-pub(crate) struct Busy(Option<Object>);
+pub(crate) struct Busy {
+    object: Option<Object>,
+    preparation: Arc<Preparation>,
+}
 
 impl Busy {
-    pub(crate) fn new(object: Object) -> Self {
-        Self(Some(object))
+    pub(crate) fn new(object: Object, preparation: Arc<Preparation>) -> Self {
+        Self { object: Some(object), preparation }
+    }
+
+    /// Returns whether its statements are prepared.
+    pub(crate) fn preparation(&self) -> &Preparation {
+        &self.preparation
+    }
+
+    /// Returns the connection.
+    pub(crate) fn object(&self) -> &Object {
+        match &self.object {
+            Some(object) => object,
+            // Only `finish` takes the connection, and it consumes the guard.
+            None => unreachable!("the connection was returned"),
+        }
     }
 
     /// Returns the connection to the pool. No transaction is open on it.
     pub(crate) fn finish(mut self) {
-        self.0.take();
+        self.object.take();
     }
-}
 
-impl Busy {
     /// Ends the open transaction without effect, and returns the connection to the pool.
     pub(crate) async fn roll_back(self) {
         if self.batch_execute("ROLLBACK").await.is_ok() {
@@ -158,17 +174,13 @@ impl std::ops::Deref for Busy {
     type Target = Client;
 
     fn deref(&self) -> &Client {
-        match &self.0 {
-            Some(object) => object,
-            // Only `finish` takes the connection, and it consumes the guard.
-            None => unreachable!("the connection was returned"),
-        }
+        self.object()
     }
 }
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        if let Some(object) = self.0.take() {
+        if let Some(object) = self.object.take() {
             drop(Object::take(object));
         }
     }
@@ -238,7 +250,22 @@ pub(crate) async fn find(
     sql: &str,
     params: Params,
 ) -> Result<Vec<tokio_postgres::Row>, tokio_postgres::Error> {
-    match query(client, sql, params).await {
+    none_if_unknown(query(client, sql, params).await)
+}
+
+/// Sends a query that only reads and may be prepared, as [`find`] does.
+pub(crate) async fn find_prepared(
+    client: &Busy,
+    sql: &'static str,
+    params: Params,
+) -> Result<Vec<tokio_postgres::Row>, tokio_postgres::Error> {
+    none_if_unknown(client.query_prepared(sql, params).await)
+}
+
+fn none_if_unknown(
+    found: Result<Vec<tokio_postgres::Row>, tokio_postgres::Error>,
+) -> Result<Vec<tokio_postgres::Row>, tokio_postgres::Error> {
+    match found {
         Err(why) if why.code() == Some(&SqlState::CHARACTER_NOT_IN_REPERTOIRE) => Ok(Vec::new()),
         rows => rows,
     }

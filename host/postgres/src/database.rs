@@ -10,6 +10,7 @@ use crate::hints::CommitHint;
 use crate::prepared_commit::{PreparedCommit, Tail};
 use crate::read::FoundClaims;
 use crate::record_sizes::{RecordGrowth, RecordSizes};
+use crate::statements::Preparation;
 use crate::{read, write};
 use deadpool_postgres::Pool;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -37,6 +38,8 @@ const SHARDS: i16 = 16;
 /// The database of one host.
 pub(crate) struct Database {
     pub(crate) pool: Pool,
+    /// Whether its statements are prepared.
+    pub(crate) preparation: Arc<Preparation>,
     pub(crate) address: String,
     pub(crate) limits: StoreLimits,
     /// How long a commit whose answer was lost is sent again.
@@ -62,7 +65,7 @@ impl Database {
     /// Returns a pooled connection.
     pub(crate) async fn client(&self) -> Result<Busy, StoreError> {
         match self.pool.get().await {
-            Ok(object) => Ok(Busy::new(object)),
+            Ok(object) => Ok(Busy::new(object, Arc::clone(&self.preparation))),
             Err(why) => Err(explain_pool(&self.address, why)),
         }
     }

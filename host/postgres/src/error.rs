@@ -42,6 +42,9 @@ pub(crate) fn failure(error: &tokio_postgres::Error) -> Failure {
         SqlState::LOCK_NOT_AVAILABLE,
         SqlState::TOO_MANY_CONNECTIONS,
         SqlState::PROTOCOL_VIOLATION,
+        // The session is not the one in which the statement was prepared.
+        SqlState::UNDEFINED_PSTATEMENT,
+        SqlState::DUPLICATE_PSTATEMENT,
     ];
     // Class 08 is about connections. Class 57 is about interventions, such as a restart of the server, a
     // cancellation, or a time limit that an administrator has set; 25P04 is another of these limits.

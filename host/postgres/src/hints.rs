@@ -5,7 +5,8 @@
 //! The first is sent at once, right behind its commit, and those of the next few milliseconds as one statement.
 
 use crate::config::PostgresConfig;
-use crate::connect::{params, query, run, single};
+use crate::connect::{Busy, Params, params, query, run, single};
+use crate::statements::Preparation;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,6 +18,8 @@ use tollgate_store::{Hint, HintSender, Hints};
 use uuid::Uuid;
 
 const CHANNEL: &str = "tollgate";
+/// Sends notifications.
+pub(crate) const NOTIFY: &str = "SELECT pg_notify($1, x.payload) FROM unnest($2) AS x(payload)";
 /// How long notifications are collected after others were sent, at least and at most.
 const TOGETHER: Duration = Duration::from_millis(5);
 const LONG_TOGETHER: Duration = Duration::from_millis(50);
@@ -53,6 +56,9 @@ struct Hearing {
     found: watch::Sender<Option<bool>>,
     is_asked: Arc<AtomicBool>,
     on_freed: Arc<dyn Fn() + Send + Sync>,
+    /// Whether statements are prepared; `None` if notifications have a URL of their own, so that they show nothing
+    /// about the other connections.
+    preparation: Option<Arc<Preparation>>,
 }
 
 impl Hearing {
@@ -63,19 +69,31 @@ impl Hearing {
             tracing::warn!("{DEAF}");
         }
         self.found.send_replace(Some(is_heard));
+        if let Some(preparation) = &self.preparation {
+            preparation.set_heard(is_heard);
+        }
     }
 }
 
 impl HintExchange {
     /// Starts to listen, and to send what other hosts may want to know. `on_freed` is called when a run
     /// may have been released, on this host or another one.
-    pub(crate) fn start(config: &PostgresConfig, on_freed: impl Fn() + Send + Sync + 'static) -> Self {
+    pub(crate) fn start(
+        config: &PostgresConfig,
+        preparation: &Arc<Preparation>,
+        on_freed: impl Fn() + Send + Sync + 'static,
+    ) -> Self {
         let (here, stop) = (HintSender::default(), CancellationToken::new());
         let (to_others, hints) = mpsc::unbounded_channel();
         let sender = Notifier(Uuid::now_v7().simple().to_string());
         let ((found, hears), is_asked) = (watch::channel(None), Arc::<AtomicBool>::default());
         let on_freed: Arc<dyn Fn() + Send + Sync> = Arc::new(on_freed);
-        let hearing = Hearing { found, is_asked: Arc::clone(&is_asked), on_freed: Arc::clone(&on_freed) };
+        let hearing = Hearing {
+            found,
+            is_asked: Arc::clone(&is_asked),
+            on_freed: Arc::clone(&on_freed),
+            preparation: config.listen.is_none().then(|| Arc::clone(preparation)),
+        };
         let listening = listen(config.clone(), here.clone(), sender.clone(), hearing);
         let next = NextNotification::default();
         let sending = send_all(config.clone(), hints, (sender.clone(), next.clone()));
@@ -192,8 +210,9 @@ pub(crate) struct CommitHint {
 impl CommitHint {
     /// Sends the notification if it may be sent at once, and returns whether it was sent. To be polled after the
     /// commit, which may turn out not to be stored.
-    pub(crate) async fn send_behind(&self, client: &Client) -> bool {
-        self.next.begin() && notify(client, vec![self.text.clone()]).await.is_ok()
+    pub(crate) async fn send_behind(&self, client: &Busy) -> bool {
+        self.next.begin()
+            && client.query_prepared(NOTIFY, notification(vec![self.text.clone()])).await.is_ok()
     }
 
     /// Records that it was sent behind the commit, which is stored.
@@ -347,8 +366,12 @@ async fn send_all(
 
 /// Sends notifications in one statement.
 async fn notify(client: &Client, texts: Vec<String>) -> Result<(), Error> {
-    let sql = "SELECT pg_notify($1, x.payload) FROM unnest($2) AS x(payload)";
-    run(client, sql, params![(CHANNEL, TEXT), (texts, TEXT_ARRAY)]).await.map(drop)
+    run(client, NOTIFY, notification(texts)).await.map(drop)
+}
+
+/// Returns the parameters of [`NOTIFY`].
+fn notification(texts: Vec<String>) -> Params {
+    params![(CHANNEL, TEXT), (texts, TEXT_ARRAY)]
 }
 
 #[cfg(test)]

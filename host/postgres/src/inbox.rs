@@ -1,6 +1,6 @@
 //! Commands to runs, and the runs that wait for a host.
 
-use crate::connect::{find, may_exist, params, query, run};
+use crate::connect::{Busy, find, may_exist, params, query, run};
 use crate::error::{Failure, failure};
 use crate::read::{self, FoundClaims, parse};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -58,8 +58,8 @@ pub(crate) async fn withdraw(client: &Client, run_id: &str, id: &str) -> Result<
 }
 
 /// Calls the function of the database that claims runs. [`read::claimed`] reads its columns.
-const CLAIM: &str = "SELECT o_run, o_epoch, o_thread, o_last, o_numbers, o_times, o_bodies, o_checksums, o_revision, \
-    o_record_bytes, o_messages, o_keys, o_values, o_command_ids, o_commands \
+pub(crate) const CLAIM: &str = "SELECT o_run, o_epoch, o_thread, o_last, o_numbers, o_times, o_bodies, o_checksums, \
+    o_revision, o_record_bytes, o_messages, o_keys, o_values, o_command_ids, o_commands \
     FROM claim_v2($1, $2, $3, $4, $5, $6) ORDER BY o_place";
 /// The maximum text that is read with a claim, for each run and together, in bytes.
 const READ_BYTES: i64 = 64 * 1024;
@@ -119,7 +119,7 @@ fn shortly_before(id: &str) -> String {
 
 /// Claims up to this many runs for this host, and reads small ones with their threads and commands.
 pub(crate) async fn claim(
-    client: &Client,
+    client: &Busy,
     host: &str,
     agents: &[String],
     limit: usize,
@@ -136,7 +136,7 @@ pub(crate) async fn claim(
             (READ_BYTES, INT8),
             (ALL_READ_BYTES, INT8),
         ];
-        let mut rows = query(client, CLAIM, row).await?;
+        let mut rows = client.query_prepared(CLAIM, row).await?;
         let oldest: Option<String> = rows.pop().and_then(|last| last.get(0));
         oldest.iter().for_each(|oldest| start.found(oldest));
         Ok::<_, Error>(rows)

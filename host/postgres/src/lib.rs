@@ -27,6 +27,7 @@ mod renewal;
 mod request_keys;
 mod schema;
 mod settings;
+mod statements;
 mod store;
 mod turns;
 mod write;

@@ -1,7 +1,7 @@
 //! Reading threads, events and lists of runs.
 
 use crate::audit::after_prefix;
-use crate::connect::{Busy, Params, find, int8, params};
+use crate::connect::{Busy, Params, find, find_prepared, int8, params};
 use crate::conversations::KnownConversation;
 use crate::prepared_commit::Tail;
 use serde::de::DeserializeOwned;
@@ -54,6 +54,10 @@ pub(crate) enum FoundThread {
     Other,
 }
 
+/// Calls the function of the database that reads a thread.
+pub(crate) const THREAD: &str = "SELECT o_revision, o_key, o_text, o_record_bytes, o_state_bytes, o_message_bytes \
+    FROM thread_v1($1, $2, $3)";
+
 /// Reads a thread in one statement, so that state and conversation are consistent, unless that takes more
 /// text than `max_bytes`. Of the conversation, reads what this host does not know.
 pub(crate) async fn thread(
@@ -64,10 +68,8 @@ pub(crate) async fn thread(
 ) -> Result<Result<FoundThread, StoreError>, Error> {
     // The last known message is read again, to compare it.
     let from = int8(known.messages.len().saturating_sub(1) as u64);
-    let sql = "SELECT o_revision, o_key, o_text, o_record_bytes, o_state_bytes, o_message_bytes
-        FROM thread_v1($1, $2, $3)";
     let row = params![(thread_id.to_owned(), TEXT), (from, INT8), (int8(max_bytes), INT8)];
-    let rows = find(&client, sql, row).await?;
+    let rows = find_prepared(&client, THREAD, row).await?;
     client.finish();
     let are_large = are_large(&rows);
     Ok(aside(are_large, move || found_thread(&rows, known, max_bytes)).await)
@@ -238,16 +240,19 @@ struct FoundRows {
     until: u64,
 }
 
+/// Calls the function of the database that reads events of a run.
+pub(crate) const EVENTS: &str =
+    "SELECT o_last, o_number, o_at_ms, o_body, o_checksum FROM events_v1($1, $2, $3, $4)";
+
 /// Reads a run's events after a number, within a limit.
 async fn rows(client: &Busy, run_id: &str, after: u64, limit: PageLimit) -> Result<FoundRows, Error> {
     // One statement, so that a run that grows meanwhile is seen at one moment. The event before the
     // first requested one has the checksum to continue from. Bodies beyond the limit are not read.
-    let sql = "SELECT o_last, o_number, o_at_ms, o_body, o_checksum FROM events_v1($1, $2, $3, $4)";
     let until = i64::try_from(limit.events).ok().and_then(|most| int8(after).checked_add(most));
     let until = until.unwrap_or(i64::MAX);
     let bytes = int8(limit.bytes);
     let params = params![(run_id.to_owned(), TEXT), (int8(after), INT8), (until, INT8), (bytes, INT8)];
-    let rows = find(client, sql, params).await?;
+    let rows = find_prepared(client, EVENTS, params).await?;
     Ok(FoundRows { rows, after, until: until.cast_unsigned() })
 }
 

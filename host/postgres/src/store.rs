@@ -65,6 +65,7 @@ impl PostgresStore {
         check_lease(&client, &config).await?;
         let database = Arc::new(Database {
             pool: pool(&config)?,
+            preparation: Arc::default(),
             address: config.address(),
             limits: config.limits,
             patience: config.lease.max(READ_PATIENCE),
@@ -81,7 +82,7 @@ impl PostgresStore {
         });
         let claim_start = Arc::<ClaimStart>::default();
         let starts = Arc::clone(&claim_start);
-        let hints = HintExchange::start(&config, move || starts.reset());
+        let hints = HintExchange::start(&config, &database.preparation, move || starts.reset());
         let member = Member::new(config, client, hints.freed(), hints.lapse());
         Ok(Self { database, member, hints, claim_start })
     }

@@ -1,10 +1,11 @@
 //! The rows of a commit: functions of the database for the row of a run that begins and for the rows that every
 //! commit may have, and the statements beside them.
 
-use crate::connect::{Busy, Params, params, query, run};
+use crate::connect::{Busy, Params, params, run};
 use crate::error::violates;
 use crate::prepared_commit::PreparedCommit;
 use crate::record_sizes::AddedSizes;
+use crate::statements::ReadyQuery;
 use futures::future::BoxFuture;
 use tokio_postgres::Error;
 use tollgate_agent::health::HealthSign;
@@ -52,17 +53,17 @@ impl<'a> Batch<'a> {
 }
 
 /// Calls the function of the database that writes the rows which every commit may have.
-const COMMIT: &str = "SELECT commit_v2($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, \
-    $18, $19, $20, $21, $22, $23, $24)";
+pub(crate) const COMMIT: &str = "SELECT commit_v2($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, \
+    $16, $17, $18, $19, $20, $21, $22, $23, $24)";
 
 /// Calls the function of the database that adds the row of a run and, if it is missing, that of its thread. The
 /// thread is locked before the run, as by every commit that locks both.
 const BEGIN: &str = "SELECT begin_v1($1, $2, $3, $4, $5, $6, $7, $8)";
 
 /// Calls [`BEGIN`], and then [`COMMIT`], in one transaction.
-const BEGIN_AND_COMMIT: &str = "SELECT CASE WHEN begin_v1($25, $26, $27, $28, $29, $30, $31, $32) THEN \
-    commit_v2($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, \
-    $23, $24) END";
+pub(crate) const BEGIN_AND_COMMIT: &str = "SELECT CASE WHEN begin_v1($25, $26, $27, $28, $29, $30, $31, $32) \
+    THEN commit_v2($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, \
+    $22, $23, $24) END";
 
 /// Writes the rows and commits. The thread and the run are locked.
 pub(crate) async fn write(client: &Busy, written: WrittenRows<'_>) -> Result<(), Error> {
@@ -99,28 +100,27 @@ pub(crate) fn is_independent(prepared: &PreparedCommit) -> bool {
     is_independent_of_health && prepared.changes().next().is_none()
 }
 
-/// Writes the first events of a run in a transaction of one statement. Returns `false`, and writes nothing, if
-/// there is such a run already, perhaps by an earlier sending, or if another prompt's run is driven on its thread.
-/// The error does not tell which: the server reports the first index that it checks.
-pub(crate) async fn begin_at_once(
-    client: &Busy,
-    written: WrittenRows<'_>,
-    spec: &RunSpec,
-) -> Result<bool, Error> {
-    let mut values = call(&written, Vec::new());
-    values.extend(run_row(&written, spec));
-    match run(client, BEGIN_AND_COMMIT, values).await {
-        Err(why) if violates(&why, "runs_pkey") || violates(&why, "runs_driven") => Ok(false),
-        done => done.map(|_| true),
+/// Returns the statement that writes the rows in a transaction of its own, without reading first.
+pub(crate) fn at_once(written: &WrittenRows<'_>) -> (&'static str, Params) {
+    match written.prepared.begins() {
+        Some(spec) => {
+            let mut values = call(written, Vec::new());
+            values.extend(run_row(written, spec));
+            (BEGIN_AND_COMMIT, values)
+        }
+        None => (COMMIT, call(written, crate::audit::tools_of(&written.prepared.commit.audit))),
     }
 }
 
-/// Writes the rows without reading first, in a transaction of one statement. Returns `false`, and writes
-/// nothing, if the run is not as the sender knows it, or if one of the tools has trapped before.
-pub(crate) async fn write_at_once(client: &Busy, written: WrittenRows<'_>) -> Result<bool, Error> {
-    let tools = crate::audit::tools_of(&written.prepared.commit.audit);
-    let rows = query(client, COMMIT, call(&written, tools)).await?;
-    Ok(rows.first().is_some_and(|row| row.get(0)))
+/// Sends the statement. Returns `false`, and writes nothing, if the run is not as the sender knows it, if there is
+/// such a run already, perhaps by an earlier sending, if another prompt's run is driven on its thread, or if one of the
+/// tools has trapped before. The error does not tell the second from the third: the server reports the first index
+/// that it checks.
+pub(crate) async fn write_at_once(client: &Busy, statement: ReadyQuery) -> Result<bool, Error> {
+    match client.send(statement).await {
+        Err(why) if violates(&why, "runs_pkey") || violates(&why, "runs_driven") => Ok(false),
+        rows => Ok(rows?.first().is_some_and(|row| row.get(0))),
+    }
 }
 
 /// Returns the parameters of [`BEGIN`].

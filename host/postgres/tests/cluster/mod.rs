@@ -20,6 +20,8 @@ use tollgate_postgres::{PostgresConfig, PostgresStore};
 const TEMPLATE: &str = "tollgate_template";
 /// The settings of the pooler, which are those that the project recommends.
 const POOLER: &str = include_str!("../../../../packaging/postgresql/pgbouncer.ini");
+/// The mode in which the project recommends it.
+const TRANSACTION: &str = "transaction";
 /// Any user on this machine may connect through the socket; through TCP, only with TLS and a password.
 const ACCESS: &str = "local all all trust\nhostssl all all 127.0.0.1/32 scram-sha-256\n";
 /// The server's settings.
@@ -141,7 +143,7 @@ impl Cluster {
         server.process_group(0).stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap();
         self.make_template();
         if let Some(program) = pooler() {
-            start_pooler(&program, &data, self);
+            start_pooler(&program, &data, self, TRANSACTION);
         }
         std::fs::write(data.join("ready"), self.port.to_string()).unwrap();
         Command::new("sh")
@@ -251,6 +253,13 @@ impl Database {
         cluster().client(&self.name).await.unwrap()
     }
 
+    /// Lets the server count the statements on this database, and how often it plans them.
+    pub(crate) async fn count_plans(&self) {
+        self.count_statements().await;
+        let sql = format!("ALTER DATABASE {} SET pg_stat_statements.track_planning = on", self.name);
+        self.client().await.batch_execute(&sql).await.unwrap();
+    }
+
     /// Lets the server count the statements on this database.
     pub(crate) async fn count_statements(&self) {
         self.client().await.batch_execute("CREATE EXTENSION pg_stat_statements").await.unwrap();
@@ -296,16 +305,38 @@ pub(crate) struct Pooler {
     program: PathBuf,
     place: tempfile::TempDir,
     child: Child,
+    mode: &'static str,
 }
 
 impl Pooler {
-    /// Starts it. Returns `None` if PgBouncer is not installed.
+    /// Starts it in transaction mode. Returns `None` if PgBouncer is not installed.
     pub(crate) fn start(server: &Cluster) -> Option<Self> {
+        Self::start_in(server, TRANSACTION)
+    }
+
+    /// Starts it in session mode. Returns `None` if PgBouncer is not installed.
+    pub(crate) fn start_with_sessions(server: &Cluster) -> Option<Self> {
+        Self::start_in(server, "session")
+    }
+
+    fn start_in(server: &Cluster, mode: &'static str) -> Option<Self> {
         let program = pooler()?;
         let (place, (uid, gid)) = (tempfile::tempdir().unwrap(), user());
         chown(place.path(), Some(uid), Some(gid)).unwrap();
-        let child = start_pooler(&program, place.path(), server);
-        Some(Self { program, place, child })
+        let child = start_pooler(&program, place.path(), server, mode);
+        Some(Self { program, place, child, mode })
+    }
+
+    /// Returns the URL of a database behind it.
+    pub(crate) fn url(&self, database: &str) -> String {
+        let host = self.place.path().to_str().unwrap().replace('/', "%2F");
+        format!("postgres://tollgate@{host}:6432/{database}")
+    }
+
+    /// Kills it, with all connections through it, and starts it in transaction mode.
+    pub(crate) fn change_to_transactions(&mut self, server: &Cluster) {
+        self.mode = TRANSACTION;
+        self.kill_and_restart(server);
     }
 
     pub(crate) fn socket(&self) -> PathBuf {
@@ -316,7 +347,7 @@ impl Pooler {
     pub(crate) fn kill_and_restart(&mut self, server: &Cluster) {
         self.kill();
         std::fs::remove_file(self.socket()).unwrap();
-        self.child = start_pooler(&self.program, self.place.path(), server);
+        self.child = start_pooler(&self.program, self.place.path(), server, self.mode);
     }
 
     fn kill(&mut self) {
@@ -332,8 +363,8 @@ impl Drop for Pooler {
 }
 
 /// Starts PgBouncer in a directory, and waits until it answers. Its settings differ from the
-/// recommended ones in nothing but paths.
-fn start_pooler(program: &Path, directory: &Path, server: &Cluster) -> Child {
+/// recommended ones in nothing but paths and the mode.
+fn start_pooler(program: &Path, directory: &Path, server: &Cluster, mode: &str) -> Child {
     let (uid, gid) = user();
     let (place, until) = (directory.display(), Instant::now() + Duration::from_secs(60));
     let setting = |line: &str| match line.split_once('=').map(|(key, _)| key.trim()) {
@@ -346,6 +377,7 @@ fn start_pooler(program: &Path, directory: &Path, server: &Cluster) -> Child {
                 "unix_socket_dir = {place}\npidfile = {place}/pgbouncer.pid\nlogfile = {place}/pgbouncer.log\n"
             )
         }
+        Some("pool_mode") => format!("pool_mode = {mode}\n"),
         _ => format!("{line}\n"),
     };
     let file = directory.join("pgbouncer.ini");

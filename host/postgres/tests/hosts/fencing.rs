@@ -264,7 +264,9 @@ async fn a_begin_whose_answer_is_lost_is_not_taken_for_another_run_whatever_inde
 async fn a_queued_run_whose_answer_is_lost_is_stored_although_another_host_has_continued_it() {
     let database = cluster().database().await;
     let proxy = Proxy::start(cluster().socket()).await;
-    let config = PostgresConfig::new(&proxy.url(&database.name)).unwrap();
+    let url = proxy.url(&database.name);
+    // With a URL for notifications, it prepares no statement, for which it would wait before it sends the commit.
+    let config = PostgresConfig::new(&url).unwrap().with_listen_url(&url).unwrap();
     let store = PostgresStore::connect(config).await.unwrap();
     let other = PostgresStore::connect(database.config()).await.unwrap();
     // Both are registered, and the first one has a connection in its pool.

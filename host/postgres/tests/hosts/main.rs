@@ -9,6 +9,7 @@ mod fencing;
 mod full_disk;
 mod interleavings;
 mod pages;
+mod prepared;
 #[path = "../proxy/mod.rs"]
 mod proxy;
 mod reading;

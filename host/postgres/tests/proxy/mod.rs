@@ -120,6 +120,7 @@ async fn pass(
     of_server: bool,
 ) {
     let mut buffer = vec![0; 64 * 1024];
+    let mut prepared = PreparedStatements::default();
     if !of_server && state.mode() == Mode::SlowConnect as u8 {
         tokio::time::sleep(Duration::from_millis(400)).await;
     }
@@ -145,9 +146,10 @@ async fn pass(
         let committed = has(b"COMMIT\0");
         if !of_server {
             // A statement that is a transaction of its own. A notification may follow before it is answered.
-            match has(b"commit_v2(") {
-                false if has(b"pg_notify(") => {}
-                commits_now => commits.store(!committed && commits_now, Ordering::SeqCst),
+            let commits_now = prepared.sends(&buffer[..length], b"commit_v2(");
+            let notifies = prepared.sends(&buffer[..length], b"pg_notify(") || has(b"pg_notify(");
+            if commits_now || !notifies {
+                commits.store(!committed && commits_now, Ordering::SeqCst);
             }
         }
         if of_server && (committed || commits.load(Ordering::SeqCst)) {
@@ -168,6 +170,36 @@ async fn pass(
             return;
         }
     }
+}
+
+/// The prepared statements of a connection: a part of the text of each, and its name.
+#[derive(Default)]
+struct PreparedStatements(Vec<(&'static [u8], Vec<u8>)>);
+
+impl PreparedStatements {
+    /// Returns whether a statement with this text is sent for execution, prepared now, or earlier.
+    fn sends(&mut self, sent: &[u8], text: &'static [u8]) -> bool {
+        if let Some(at) = sent.windows(text.len()).position(|bytes| bytes == text) {
+            match statement_name(&sent[..at]) {
+                Some(name) => self.0.push((text, name)),
+                None => return true,
+            }
+        }
+        // The message `Bind`: its length, the portal without a name, and the statement.
+        let binds = |name: &[u8]| {
+            let names = [&[0][..], name, &[0][..]].concat();
+            sent.windows(names.len() + 5).any(|bytes| bytes[0] == b'B' && bytes[5..] == names)
+        };
+        self.0.iter().any(|(of, name)| *of == text && binds(name))
+    }
+}
+
+/// Returns the name of the statement whose text begins in these bytes of the message `Parse`; `None` for the one
+/// without a name. tokio-postgres names statements s0, s1, and so on.
+fn statement_name(before: &[u8]) -> Option<Vec<u8>> {
+    let end = before.iter().rposition(|byte| *byte == 0)?;
+    let start = before[..end].iter().rposition(|byte| !byte.is_ascii_digit())?;
+    (before[start] == b's' && start + 1 < end).then(|| before[start..end].to_vec())
 }
 
 async fn until_cut(state: &State) {
