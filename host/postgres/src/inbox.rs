@@ -1,28 +1,77 @@
 //! Commands to runs, and the runs that wait for a host.
 
 use crate::connect::{Busy, find, may_exist, params, query, run};
+use crate::database::PAUSE;
 use crate::error::{Failure, failure};
 use crate::read::{self, FoundClaims, parse};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Error, Row};
 use tollgate_store::{SentCommand, StoreError};
 use uuid::Uuid;
 
-/// Stores a command, unless the run has one with this id. Returns whether the run is open; `None`
-/// if there is no such run.
-pub(crate) async fn send(client: &Client, run_id: &str, id: &str, body: &str) -> Result<Option<bool>, Error> {
+/// Stores a command, unless the run has one with this id. Returns whether the run is open, or was when an earlier
+/// sending stored the command; `None` if there is no such run.
+///
+/// `transaction` is that of the last sending, which may have been committed although its answer was lost. The command
+/// itself would not show that: it is removed as soon as a host has carried it out, and would then be stored again.
+pub(crate) async fn send(
+    client: Busy,
+    begin: &str,
+    (run_id, id, body): (&str, &str, &str),
+    transaction: &Mutex<Option<String>>,
+) -> Result<Option<bool>, Error> {
     if !may_exist(run_id) {
+        client.finish();
         return Ok(None);
     }
+    let last = transaction.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    if let Some(last) = last
+        && was_committed(&client, &last).await?
+    {
+        client.finish();
+        return Ok(Some(true));
+    }
     // The lock waits for a commit that may be ending the run.
-    let sql = "WITH r AS (SELECT id FROM runs WHERE id = $1 AND status IN ('running', 'waiting') FOR SHARE)
+    let insert =
+        "WITH r AS (SELECT id FROM runs WHERE id = $1 AND status IN ('running', 'waiting') FOR SHARE)
         INSERT INTO inbox (run, id, body) SELECT r.id, $2, $3 FROM r ON CONFLICT DO NOTHING";
+    let find = "SELECT status IN ('running', 'waiting'), pg_current_xact_id_if_assigned()::text
+        FROM runs WHERE id = $1";
     let row = params![(run_id.to_owned(), TEXT), (id.to_owned(), TEXT), (body.to_owned(), TEXT)];
-    let sent = run(client, sql, row).await? > 0;
-    let sql = "SELECT status IN ('running', 'waiting') FROM runs WHERE id = $1";
-    let found = query(client, sql, params![(run_id.to_owned(), TEXT)]).await?;
-    Ok(found.first().map(|row| sent || row.get(0)))
+    let (begun, inserted, found) = futures::join!(
+        client.batch_execute(begin),
+        run(&client, insert, row),
+        query(&client, find, params![(run_id.to_owned(), TEXT)])
+    );
+    begun?;
+    let (is_new, found) = (inserted? > 0, found?);
+    if !is_new {
+        client.roll_back().await;
+        return Ok(found.first().map(|row| row.get(0)));
+    }
+    *transaction.lock().unwrap_or_else(PoisonError::into_inner) = found.first().and_then(|row| row.get(1));
+    client.batch_execute("COMMIT").await?;
+    client.finish();
+    Ok(Some(true))
+}
+
+/// Waits for the end of a transaction, and returns whether it was committed.
+async fn was_committed(client: &Client, transaction: &str) -> Result<bool, Error> {
+    loop {
+        let sql = "SELECT pg_xact_status($1::xid8)";
+        let rows = match query(client, sql, params![(transaction.to_owned(), TEXT)]).await {
+            // It is in the future of this server, which has taken over from the one that was asked to commit it.
+            Err(why) if why.code() == Some(&SqlState::INVALID_PARAMETER_VALUE) => return Ok(false),
+            rows => rows?,
+        };
+        let status: Option<String> = rows.first().and_then(|row| row.get(0));
+        match status.as_deref() {
+            Some("in progress") => tokio::time::sleep(PAUSE).await,
+            status => return Ok(status == Some("committed")),
+        }
+    }
 }
 
 /// Returns the commands to a run, oldest first.

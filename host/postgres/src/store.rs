@@ -514,13 +514,10 @@ impl CoordinationStore for PostgresStore {
     }
 
     async fn send(&self, run_id: &str, id: &str, command: RunCommand) -> Result<bool, StoreError> {
-        let body = serialize(&command)?;
-        let body = body.as_str();
-        let sent = self.database.read(|client| async move {
-            let sent = inbox::send(&client, run_id, id, body).await?;
-            client.finish();
-            Ok(sent)
-        });
+        let (body, transaction) = (serialize(&command)?, Mutex::default());
+        let command = (run_id, id, body.as_str());
+        let begin = &self.database.begin;
+        let sent = self.database.read(|client| inbox::send(client, begin, command, &transaction));
         let sent = sent.await?.ok_or_else(|| StoreError::unknown_run(run_id))?;
         if sent {
             self.hints.send(Hint::Commands(Arc::from(run_id)));

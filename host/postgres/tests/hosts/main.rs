@@ -3,6 +3,7 @@
 
 #[path = "../cluster/mod.rs"]
 mod cluster;
+mod commands;
 mod components;
 mod copying;
 mod fencing;

@@ -31,6 +31,8 @@ pub(crate) enum Mode {
     /// Passes on late what a new connection sends first, so that connecting takes longer than the interval
     /// between renewals of a lease of a second.
     SlowConnect = 7,
+    /// Loses the answer to the next commit, and then closes every connection and refuses new ones.
+    CutCommit = 8,
 }
 
 pub(crate) struct Proxy {
@@ -153,10 +155,12 @@ async fn pass(
             }
         }
         if of_server && (committed || commits.load(Ordering::SeqCst)) {
-            let lose = Mode::LoseCommit as u8;
-            if state.mode.compare_exchange(lose, 0, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
-                state.lost.fetch_add(1, Ordering::SeqCst);
-                return;
+            for (mode, next) in [(Mode::LoseCommit, Mode::Pass), (Mode::CutCommit, Mode::Cut)] {
+                let (mode, next) = (mode as u8, next as u8);
+                if state.mode.compare_exchange(mode, next, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+                    state.lost.fetch_add(1, Ordering::SeqCst);
+                    return;
+                }
             }
         }
         let stall = Mode::StallCommit as u8;
