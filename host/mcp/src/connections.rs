@@ -39,8 +39,8 @@ const FLOOD_LOOKS: u32 = 5;
 const LEAVES: Duration = Duration::from_secs(1);
 /// How often the log names the reason why no connection can be accepted.
 const WARN: Duration = Duration::from_secs(60);
-/// The number of bytes that are read from a connection that has shown no credential. A head can be six times
-/// as long, and is in memory as a whole.
+/// The maximum length of a request on a connection that has shown no credential, in bytes. A head can be six
+/// times as long, and is in memory as a whole.
 const MAX_UNKNOWN_BYTES: usize = 64 * 1024;
 /// How long the client may take to read before a write continues.
 const WRITE_STALL: Duration = Duration::from_secs(30);
@@ -318,7 +318,7 @@ pub struct Connection<S> {
     activity: Arc<Activity>,
     /// Whether the server has begun to read.
     began: bool,
-    /// The number of bytes that were read before it showed a credential.
+    /// The number of bytes that were read since the last answer, unless it has shown a credential.
     unknown_bytes: usize,
     /// When it is checked next, and the number of its requests at the last check.
     look: Pin<Box<Sleep>>,
@@ -399,6 +399,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for Connection<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
+        self.unknown_bytes = 0;
         let written = Pin::new(&mut self.stream).poll_write(cx, from);
         self.poll_stall(cx, written)
     }
@@ -408,6 +409,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Connection<S> {
         cx: &mut Context<'_>,
         from: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        self.unknown_bytes = 0;
         let written = Pin::new(&mut self.stream).poll_write_vectored(cx, from);
         self.poll_stall(cx, written)
     }
@@ -467,6 +469,18 @@ mod tests {
             let mut read = Vec::new();
             let ended = connection.read_to_end(&mut read).await;
             assert_eq!(ended.ok(), is_known.then_some(2 * MAX_UNKNOWN_BYTES));
+        }
+    }
+
+    /// Pages before signing in have no credential, and a proxy sends those of many people on one connection.
+    #[tokio::test]
+    async fn many_short_requests_without_a_credential_are_read() {
+        let (mut sender, server) = tokio::io::duplex(1 << 20);
+        let mut connection = Connection::new(server, None);
+        for _ in 0..4 {
+            sender.write_all(&vec![b'x'; MAX_UNKNOWN_BYTES]).await.unwrap();
+            connection.read_exact(&mut vec![0; MAX_UNKNOWN_BYTES]).await.unwrap();
+            connection.write_all(b"answer").await.unwrap();
         }
     }
 
