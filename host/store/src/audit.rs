@@ -71,7 +71,7 @@ pub struct AuditRecord {
     pub at_ms: u64,
     /// The kind of the record.
     pub kind: AuditKind,
-    /// The actor: `host`, `person`, `person NAME`, `agent ID`, or `agent ID for NAME`.
+    /// The actor: `host`, `person`, `person NAME`, `key NAME`, `agent ID`, or `agent ID for NAME`.
     pub who: SmolStr,
     /// The decision: `served`, `refused`, `granted`, ...; for a call, `success` or the code with
     /// which it ended.

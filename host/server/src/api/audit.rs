@@ -55,7 +55,7 @@ pub(super) struct AuditDocument {
     at_ms: u64,
     /// The kind of the record.
     kind: &'static str,
-    /// The actor: `host`, `person`, `person NAME`, `agent ID`, or `agent ID for NAME`.
+    /// The actor: `host`, `person`, `person NAME`, `key NAME`, `agent ID`, or `agent ID for NAME`.
     who: String,
     /// The decision, or the code with which a call ended.
     decision: String,
