@@ -260,8 +260,8 @@ fn rpc_id(request: &Value) -> Value {
 
 fn not_a_call() -> A2aError {
     let why = format!(
-        "the request is not a JSON-RPC 2.0 call with an id, which is a number or a text of at most {MAX_RPC_ID_BYTES} \
-         bytes"
+        "the request is not a JSON-RPC 2.0 call with a method and an id, which is a number or a string of at most \
+         {MAX_RPC_ID_BYTES} bytes"
     );
     A2aError::new(ErrorKind::InvalidRequest, why)
 }
