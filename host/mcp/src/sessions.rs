@@ -14,6 +14,11 @@ use std::time::{Duration, Instant};
 pub const MAX_SESSIONS: usize = 256;
 /// A session used within this time is not ended to make room for another.
 const RECENT: Duration = Duration::from_secs(2);
+/// How long a request waits for an earlier one with its id to end: a client that has read an
+/// answer may use the id again before the server is done with it.
+const ID_WAIT: Duration = Duration::from_millis(500);
+/// How often to check whether the earlier request has ended.
+const ID_POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The sessions, with the time of each one's last use.
 pub(super) struct Sessions {
@@ -113,12 +118,6 @@ impl Drop for SessionUse {
     }
 }
 
-/// How long a request waits for an earlier one with its id to end: a client that has read an
-/// answer may use the id again before the server is done with it.
-const WAIT: Duration = Duration::from_millis(500);
-/// How often to check whether the earlier request has ended.
-const POLL_INTERVAL: Duration = Duration::from_millis(10);
-
 /// The ids of requests in progress, in all sessions. Two requests of a session with one id could not be
 /// told apart, and one of them would never be answered.
 #[derive(Debug, Default)]
@@ -140,10 +139,10 @@ impl RequestIds {
         let request = (session.to_owned(), id.clone());
         let taken = async {
             while !self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(request.clone()) {
-                tokio::time::sleep(POLL_INTERVAL).await;
+                tokio::time::sleep(ID_POLL_INTERVAL).await;
             }
         };
-        tokio::time::timeout(WAIT, taken).await.ok()?;
+        tokio::time::timeout(ID_WAIT, taken).await.ok()?;
         Some(Arc::new(IdInUse { ids: Arc::clone(self), request }))
     }
 }

@@ -1,4 +1,4 @@
-//! Faults of providers, and whether a retry can help.
+//! Faults of providers, whether a retry can help, and the limits of replies.
 
 use super::secret::MAX_KEY_BYTES;
 use std::time::Duration;

@@ -1,5 +1,6 @@
 //! The limits of one principal among all: connections, requests, bytes, running calls and runs,
 //! and streams. One principal gets at most half of what all get, so that there is room for others.
+//! Its runs that wait for a person and its sign-ins are limited too.
 //! The memory of parsed bodies and of large answers is reserved from the budget of the host.
 
 use crate::problem::Problem;

@@ -11,7 +11,7 @@ use tollgate::store::{RunFilter, Store};
 const MAX_WAITING: usize = 1_000;
 
 /// An upper estimate of the runs of one principal that wait: those that did when they were counted last,
-/// and all that have begun since. They are counted only if it reaches the maximum.
+/// and all that have begun since in this process. They are counted only if it reaches the maximum.
 #[derive(Debug)]
 pub(crate) struct WaitingEstimate(AtomicUsize);
 

@@ -1,5 +1,5 @@
 //! Follows a run across waits and across processes. Whichever process drives the run, its stored
-//! events arrive once each and in order.
+//! events arrive once each and in order. The memory of large events is reserved while clients read them.
 
 use super::{Host, HostError};
 use crate::run::{EventStream, RunError, RunUpdate, UnrecordedEffect};
@@ -24,6 +24,12 @@ const MANY: usize = 256;
 pub(super) const REPLAYED: PageLimit = PageLimit { events: 200, bytes: 1 << 20 };
 /// The number of followers that read events at a time before their size is known; others wait.
 pub(super) const UNMEASURED_PAGES: usize = 4;
+/// Memory per byte of an event's text: the event, and what is written of it.
+const MEMORY_OF_EVENT: u64 = 3;
+/// Clients that read large events may use one part in this many of the memory budget, all together.
+pub const CLIENT_MEMORY_PART: u64 = 4;
+/// How often to look for memory that calls have returned.
+const MEMORY_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The rest at which a follower stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -330,13 +336,6 @@ async fn read_hints(host: Weak<super::HostState>, mut hints: Hints) {
         }
     }
 }
-
-/// Memory per byte of an event's text: the event, and what is written of it.
-const MEMORY_OF_EVENT: u64 = 3;
-/// Clients that read large events may use one part in this many of the memory budget, all together.
-pub const CLIENT_MEMORY_PART: u64 = 4;
-/// How often to look for memory that calls have returned.
-const MEMORY_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The memory of a large event that a client reads, as slowly as it likes.
 pub(super) struct ClientMemory {

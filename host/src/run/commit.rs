@@ -1,5 +1,5 @@
-//! The rules for commits: which events are committed together, which of them may wait, and how a
-//! failed commit is reported, and which components the store keeps with them.
+//! The rules for commits: which events are committed together, which of them may wait, how a failed
+//! commit is reported, and which components the store keeps with the events.
 
 use crate::error::UnrecordedEffect;
 use crate::store::rules::begins_direct;

@@ -1,4 +1,4 @@
-//! The parts of a host that its runs use.
+//! The parts of a host that its runs use, and all parts that the driver of one run works with.
 
 use super::child::{ChildForwarder, ChildRunResult, ChildStart};
 use super::hooks::HookSet;

@@ -1,4 +1,4 @@
-//! The state keys whose values clients and subscribers may see.
+//! The state keys whose values clients and subscribers may see, and patterns of names.
 //!
 //! The store has every value. Events sent to clients and subscribers name each changed key, but
 //! carry its new value only if the operator marked the key as visible.

@@ -1,4 +1,5 @@
-//! Questions that wait for a person: how they are shown, and asked on a terminal.
+//! Questions that wait for a person: how they are shown, asked on a terminal, and remembered if the
+//! answer is permanent.
 
 use crate::globals::Globals;
 use crate::session::prompt::{Form, Step};
