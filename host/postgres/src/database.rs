@@ -365,10 +365,11 @@ impl Database {
         let sql = "SELECT coalesce((SELECT record_bytes FROM threads WHERE id = $1), 0),
             (SELECT coalesce(sum(record_bytes), 0)::int8 FROM component_sizes WHERE component_id = $2)";
         let read = self.read(|client| {
-            let ids = [thread_id, component_id].map(|id| id.map(str::to_owned));
+            // The server would refuse both because of one that cannot exist.
+            let ids = [thread_id, component_id].map(|id| id.filter(|id| may_exist(id)).map(str::to_owned));
             async move {
                 let [thread_id, component_id] = ids;
-                let rows = find(&client, sql, params![(thread_id, TEXT), (component_id, TEXT)]).await?;
+                let rows = query(&client, sql, params![(thread_id, TEXT), (component_id, TEXT)]).await?;
                 client.finish();
                 let bytes = |at| rows.first().map_or(0, |row| row.get::<_, i64>(at).cast_unsigned());
                 Ok((bytes(0), bytes(1)))

@@ -34,6 +34,9 @@ with_each_store! {
             assert!(refused.to_string().contains(limit), "{refused}");
         }
         full.admit(Some("u"), Some("other"), None).await.unwrap();
+        // No store has such a thread, and the component is full all the same.
+        let refused = full.admit(Some("t\0"), Some("echo"), None).await.unwrap_err();
+        assert_eq!(refused.kind(), StoreErrorKind::Full, "{refused}");
     }
 
     async fn z8_the_audit_of_a_run_counts_for_its_thread_and_component(at: StoreAt) {
