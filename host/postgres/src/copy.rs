@@ -281,7 +281,7 @@ impl PostgresStore {
         from: &dyn CopySource,
         summary: &RunSummary,
     ) -> Result<(), StoreError> {
-        if !is_open(summary) {
+        if !summary.is_open() {
             return Ok(());
         }
         let sent = from.pending_commands(&summary.run_id).await?;
@@ -407,7 +407,8 @@ impl PostgresStore {
             if !is_listed || !self.has_record_of(from, run).await? {
                 return differs("the run", &run.run_id);
             }
-            if is_open(run) && self.commands(&run.run_id).await? != from.pending_commands(&run.run_id).await?
+            if run.is_open()
+                && self.commands(&run.run_id).await? != from.pending_commands(&run.run_id).await?
             {
                 return differs("the commands to the run", &run.run_id);
             }
@@ -457,11 +458,6 @@ impl PostgresStore {
     fn uncopied(&self, error: &Error) -> StoreError {
         explain("write to", self.address(), error)
     }
-}
-
-/// Returns whether commands may be sent to a run.
-fn is_open(run: &RunSummary) -> bool {
-    matches!(run.status.as_str(), "running" | "waiting")
 }
 
 /// Returns all runs, oldest first.
