@@ -41,7 +41,6 @@ pub(crate) fn failure(error: &tokio_postgres::Error) -> Failure {
         SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
         SqlState::LOCK_NOT_AVAILABLE,
         SqlState::TOO_MANY_CONNECTIONS,
-        SqlState::PROTOCOL_VIOLATION,
         // The session is not the one in which the statement was prepared.
         SqlState::UNDEFINED_PSTATEMENT,
         SqlState::DUPLICATE_PSTATEMENT,
