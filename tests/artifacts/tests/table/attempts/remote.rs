@@ -223,7 +223,7 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
         party: "HTTP client",
         does: "Fills the record of a tool with its calls, so that others cannot call it.",
         outcome: "503 overloaded or 507 store_full, and others call the tool.",
-        limit: "`principal_record_bytes` in `[store]`",
+        limit: "`principal_record_bytes` in `[store]`; child runs count for their components and threads only",
         file: "host/server/tests/native/hostile.rs",
         test: "the_records_of_one_principal_leave_room_for_those_of_others",
     },
