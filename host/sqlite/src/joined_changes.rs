@@ -7,10 +7,8 @@
 use super::state::changes_since;
 use super::turns::Turns;
 use rusqlite::{Connection, TransactionBehavior, params};
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-use tollgate_agent::state::{KeyScope, KeyUpdate, State, StateChange};
-use tollgate_store::rules::WrittenKeys;
+use std::collections::BTreeSet;
+use tollgate_store::rules::{JoinedChange, WrittenKeys};
 
 /// Merges the first changes of these threads. Others write in between, and while the changes are read.
 pub(super) fn join_all(
@@ -76,27 +74,16 @@ impl JoinedChanges {
         let (number, last): (i64, Option<i64>) =
             connection.prepare_cached(count)?.query_row([thread], |row| Ok((row.get(0)?, row.get(1)?)))?;
         let Some(last) = last.filter(|_| number > 1) else { return Ok(None) };
-        let mut state = State::default();
-        let mut unknown = BTreeMap::new();
+        let mut joined = JoinedChange::default();
         let mut known = 0;
         while known < last.cast_unsigned() {
             let changes = changes_since(connection, thread, known, 64)?;
             let Some(newest) = changes.last() else { break };
             known = newest.revision;
-            for change in changes.iter().filter(|change| change.revision <= last.cast_unsigned()) {
-                state.apply_scope(change, KeyScope::Thread);
-                for update in change.updates.iter().filter(|update| update.scope == KeyScope::Thread) {
-                    match update.persistent {
-                        true => drop(unknown.remove(&update.key)),
-                        false => drop(unknown.insert(Arc::clone(&update.key), update.clone())),
-                    }
-                }
-            }
+            let first = changes.iter().filter(|change| change.revision <= last.cast_unsigned());
+            first.for_each(|change| joined.add(change));
         }
-        let values = state.iter().map(|(key, value)| KeyUpdate::restored(key, value.clone()));
-        let updates =
-            values.filter(|update| !unknown.contains_key(&update.key)).chain(unknown.clone().into_values());
-        let joined = StateChange { revision: last.cast_unsigned(), updates: updates.collect() };
+        let joined = joined.finish(last.cast_unsigned());
         let body = serde_json::to_string(&joined).unwrap_or_default();
         Ok(Some(Self { thread, last, body, keys: WrittenKeys::of(&joined).text() }))
     }

@@ -8,7 +8,7 @@ use tollgate_agent::json;
 use tollgate_agent::run::Event;
 use tollgate_agent::state::StateChange;
 use tollgate_store::PruneReport;
-use tollgate_store::rules::RecordedCharges;
+use tollgate_store::rules::{RecordedCharges, is_generated};
 
 /// The number of a run's events that are removed at once, and their length in bytes. A single event may be longer.
 const EVENTS_AT_ONCE: usize = 500;
@@ -293,13 +293,6 @@ fn remove_rows(connection: &Connection, thread: i64) -> rusqlite::Result<bool> {
         connection.prepare_cached("DELETE FROM threads WHERE id = ?1")?.execute([thread])?;
     }
     Ok(!has_more)
-}
-
-/// Returns whether a thread's id was generated for a run that named none. The server puts the
-/// principal before it.
-fn is_generated(thread_id: &str) -> bool {
-    let id = thread_id.rsplit_once('/').map_or(thread_id, |(_, id)| id);
-    uuid::Uuid::try_parse(id).is_ok_and(|id| id.get_version_num() == 7)
 }
 
 #[cfg(test)]

@@ -29,6 +29,7 @@ mod commit_rows;
 mod component;
 mod coordination_store;
 mod error;
+mod joined_change;
 mod limits;
 pub mod memory;
 mod rebase;

@@ -6,7 +6,8 @@
 pub use super::charges::{RecordedCharges, begins_direct, charges};
 pub use super::checksum::{CHECKSUM_BYTES, EventRow, checksum, first_damage};
 pub use super::commit_rows::{CommitRows, LARGE_BYTES, MovedRows, aside, serialize};
+pub use super::joined_change::JoinedChange;
 pub use super::rebase::{WrittenKeys, moved, sizes_fit};
 pub use super::run_store::spec_of;
 pub use super::runs::{label, last_call_failed, status_after};
-pub use super::state_store::thread_within;
+pub use super::state_store::{is_generated, thread_within};

@@ -179,3 +179,10 @@ pub async fn thread_within(
         false => store.thread(thread_id).await.map(ThreadRead::Thread),
     }
 }
+
+/// Returns whether a thread's id was generated for a run that named none. The server puts the principal before it.
+#[must_use]
+pub fn is_generated(thread_id: &str) -> bool {
+    let id = thread_id.rsplit_once('/').map_or(thread_id, |(_, id)| id);
+    uuid::Uuid::try_parse(id).is_ok_and(|id| id.get_version_num() == 7)
+}

@@ -127,6 +127,7 @@ const ORDERS: &[Order] = &[
             "state_store",
             "run_store",
             "rebase",
+            "joined_change",
             "volatile",
             "commit_rows",
             "memory",
