@@ -34,7 +34,7 @@ pub(crate) fn rows(records: &[AuditRecord]) -> Params {
 }
 
 /// The number of columns of a record.
-const FIELDS: usize = 14;
+pub(crate) const FIELDS: usize = 14;
 
 /// Returns the values of a record, in the order of [`INSERT`].
 pub(crate) fn fields(record: &AuditRecord) -> [Option<String>; FIELDS] {
@@ -164,6 +164,15 @@ pub(crate) fn listing(filter: &AuditFilter) -> (String, Params) {
 /// Returns the query for the last record about a file.
 pub(crate) fn last_of_file() -> String {
     format!("SELECT {COLUMNS} FROM audit WHERE file = $1 ORDER BY id DESC LIMIT 1")
+}
+
+/// Returns the statement that removes the first records of a run, at most a number of them. It returns each record,
+/// and whether it was part of a commit.
+pub(crate) fn remove_of_run() -> String {
+    format!(
+        "DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE run_id = $1 ORDER BY id LIMIT $2)
+            RETURNING {COLUMNS}, note IS NULL"
+    )
 }
 
 /// Returns a text after all that start with this one, in the order of bytes.

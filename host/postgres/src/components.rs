@@ -1,14 +1,26 @@
 //! The components that runs called. Their bytes are stored in parts, one statement each, so that a
-//! slow connection delays a large component and does not fail it.
+//! slow connection delays a large component and does not fail it. One to which no run refers is removed in two steps,
+//! hours apart, because hosts rely on the components that they have seen a while ago.
 
-use crate::connect::{Params, find, params, query, run};
+use crate::connect::{Busy, Params, find, params, query, run};
 use crate::database::Database;
+use crate::write::Batch;
 use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+use tokio_postgres::Error;
 use tollgate_agent::digest::digest;
 use tollgate_store::{ComponentFile, StoreError};
 
 /// The size of every part except the last.
 const PART_BYTES: usize = 1 << 20;
+/// How long a host relies on a component that it has seen in the database.
+const KEPT_FOR: Duration = Duration::from_secs(300);
+/// How long a component without runs is marked as unused before it may be removed. A host that looks for the component
+/// removes the mark. It relies on it for [`KEPT_FOR`], and the longest commit takes about an hour on a slow connection.
+const UNUSED_FOR_MS: i64 = 7_200_000;
+/// The beginning of the names of the settings that mark components as unused. Their values are the times at which they
+/// were set, by the server's clock, in milliseconds since the Unix epoch.
+const UNUSED: &str = "unused component ";
 
 impl Database {
     /// Stores the bytes of components that the database does not have. A component whose file is gone
@@ -16,23 +28,27 @@ impl Database {
     pub(crate) async fn keep(&self, components: &[ComponentFile]) -> Result<(), StoreError> {
         let unknown = {
             let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-            components.iter().filter(|file| !kept.contains(&file.digest)).cloned().collect::<Vec<_>>()
+            let is_kept = |digest: &Arc<str>| kept.get(digest).is_some_and(|seen| seen.elapsed() < KEPT_FOR);
+            components.iter().filter(|file| !is_kept(&file.digest)).cloned().collect::<Vec<_>>()
         };
         for file in unknown {
-            let digest = Arc::clone(&file.digest);
+            let (digest, seen) = (Arc::clone(&file.digest), Instant::now());
             if !self.has_component(&digest).await? {
                 let bytes = tokio::task::spawn_blocking(move || file.read()).await.ok().flatten();
                 let Some(bytes) = bytes else { continue };
                 self.store_component(&digest, &bytes).await?;
             }
-            self.kept.lock().unwrap_or_else(PoisonError::into_inner).insert(digest);
+            self.kept.lock().unwrap_or_else(PoisonError::into_inner).insert(digest, seen);
         }
         Ok(())
     }
 
-    /// Returns whether the database has all parts of a component.
+    /// Returns whether the database has all parts of a component, and keeps it from being removed soon.
     pub(crate) async fn has_component(&self, digest: &str) -> Result<bool, StoreError> {
         self.read(|client| async move {
+            // While the component is removed, the mark is locked.
+            let mark = params![(format!("{UNUSED}{digest}"), TEXT)];
+            run(&client, "DELETE FROM settings WHERE name = $1", mark).await?;
             let sql = "SELECT 1 FROM components WHERE digest = $1";
             let rows = query(&client, sql, params![(digest.to_owned(), TEXT)]).await?;
             client.finish();
@@ -51,7 +67,28 @@ impl Database {
             self.send(sql, row).await?;
         }
         let sql = "INSERT INTO components (digest) VALUES ($1) ON CONFLICT DO NOTHING";
-        self.send(sql, || params![(digest.to_owned(), TEXT)]).await
+        self.send(sql, || params![(digest.to_owned(), TEXT)]).await.map(drop)
+    }
+
+    /// Marks the components to which no run refers as unused, and returns those that were marked long ago.
+    pub(crate) async fn mark_unused_components(&self) -> Result<Vec<String>, StoreError> {
+        let mark = "INSERT INTO settings (name, value)
+            SELECT $1 || c.digest, (extract(epoch FROM clock_timestamp()) * 1000)::int8::text FROM components c
+            WHERE NOT EXISTS (SELECT FROM run_components r WHERE r.digest = c.digest) ON CONFLICT DO NOTHING";
+        self.send(mark, || params![(UNUSED, TEXT)]).await?;
+        let sql = "SELECT substr(name, length($1) + 1) FROM settings WHERE CASE WHEN starts_with(name, $1)
+            THEN value::int8 < (extract(epoch FROM clock_timestamp()) * 1000)::int8 - $2 END ORDER BY name";
+        let rows = self.read(|client| async move {
+            let rows = query(&client, sql, params![(UNUSED, TEXT), (UNUSED_FOR_MS, INT8)]).await?;
+            client.finish();
+            Ok(rows)
+        });
+        Ok(rows.await?.iter().map(|row| row.get(0)).collect())
+    }
+
+    /// Removes a component that is marked, unless a run refers to it by now, which removes the mark.
+    pub(crate) async fn remove_component(&self, digest: &str) -> Result<(), StoreError> {
+        self.read(|client| remove_component_once(client, &self.begin, digest)).await
     }
 
     /// Returns the bytes of a component; `None` if the database does not have it.
@@ -79,14 +116,14 @@ impl Database {
         )))
     }
 
-    /// Runs a statement that may be repeated.
-    async fn send(&self, sql: &str, row: impl Fn() -> Params) -> Result<(), StoreError> {
+    /// Runs a statement that may be repeated, and returns the number of rows that it changed.
+    pub(crate) async fn send(&self, sql: &str, row: impl Fn() -> Params) -> Result<u64, StoreError> {
         self.read(|client| {
             let row = row();
             async move {
-                run(&client, sql, row).await?;
+                let changed = run(&client, sql, row).await?;
                 client.finish();
-                Ok(())
+                Ok(changed)
             }
         })
         .await
@@ -104,4 +141,29 @@ impl Database {
         })
         .await
     }
+}
+
+/// Removes a component in one transaction. A host that looks for it waits for the lock on the mark.
+async fn remove_component_once(client: Busy, begin: &str, digest: &str) -> Result<(), Error> {
+    let mark = || params![(format!("{UNUSED}{digest}"), TEXT)];
+    let row = || params![(digest.to_owned(), TEXT)];
+    let (begun, marked, used) = futures::join!(
+        client.batch_execute(begin),
+        query(&client, "SELECT 1 FROM settings WHERE name = $1 FOR UPDATE", mark()),
+        query(&client, "SELECT 1 FROM run_components WHERE digest = $1 LIMIT 1", row())
+    );
+    begun?;
+    if marked?.is_empty() {
+        client.roll_back().await;
+        return Ok(());
+    }
+    let mut batch = Batch::new(&client);
+    if used?.is_empty() {
+        batch.push("DELETE FROM component_parts WHERE digest = $1", row());
+        batch.push("DELETE FROM components WHERE digest = $1", row());
+    }
+    batch.push("DELETE FROM settings WHERE name = $1", mark());
+    batch.commit().await?;
+    client.finish();
+    Ok(())
 }

@@ -13,7 +13,7 @@ use crate::record_sizes::{RecordGrowth, RecordSizes};
 use crate::statements::Preparation;
 use crate::{read, write};
 use deadpool_postgres::Pool;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
@@ -22,8 +22,8 @@ use tokio_postgres::Error;
 use tollgate_agent::state::StateChange;
 use tollgate_store::rules::{CommitRows, aside, serialize};
 use tollgate_store::{
-    ClaimedRun, Commit, CommitError, CommitReceipt, KeyFilter, Remedy, StoreError, StoreLimits,
-    VolatileValues, volatile_updates,
+    ClaimedRun, Commit, CommitError, CommitReceipt, KeyFilter, StoreError, StoreLimits, VolatileValues,
+    volatile_updates,
 };
 use uuid::Uuid;
 
@@ -47,8 +47,8 @@ pub(crate) struct Database {
     /// The statements that begin a transaction. With them, the server ends a transaction of a process
     /// that stalls, such as a stopped one, so its locks do not keep others from taking over its runs.
     pub(crate) begin: String,
-    /// The components whose bytes the database has, by digest.
-    pub(crate) kept: Mutex<HashSet<Arc<str>>>,
+    /// The components whose bytes the database has, by digest, and when this host saw them there.
+    pub(crate) kept: Mutex<HashMap<Arc<str>, Instant>>,
     /// The last events of the runs that this host drives, by run id; `None` for a run that it has
     /// acquired and not read yet.
     pub(crate) tails: Mutex<HashMap<Arc<str>, Option<Tail>>>,
@@ -332,12 +332,10 @@ impl Database {
             Some((name, None)) => self.principal_bytes(name).await?,
         };
         let limits = &self.limits;
-        let checked = component_id
+        component_id
             .map_or(Ok(()), |id| limits.check_component(id, of_component))
             .and_then(|()| thread_id.map_or(Ok(()), |id| limits.check_thread(id, of_thread)))
-            .and_then(|()| principal.map_or(Ok(()), |name| limits.check_principal(name, of_principal)));
-        // Runs cannot be removed from a database.
-        checked.map_err(|full| full.with_remedy(Remedy::RaiseLimit))
+            .and_then(|()| principal.map_or(Ok(()), |name| limits.check_principal(name, of_principal)))
     }
 
     /// Reads the size of the records of the threads of a principal, in bytes.

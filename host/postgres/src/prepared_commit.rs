@@ -8,7 +8,7 @@ use tollgate_store::{AuditRecord, Commit, StoreError};
 use uuid::Uuid;
 
 /// The approximate size of a row besides its body, as in other stores.
-const ROW_BYTES: u64 = 64;
+pub(crate) const ROW_BYTES: u64 = 64;
 /// The largest commit. PostgreSQL keeps no value of a GiB, and its protocol sends no larger message.
 const MAX_BYTES: u64 = 1_000_000_000;
 

@@ -30,7 +30,7 @@ pub(crate) fn parse<T: DeserializeOwned>(what: &str, body: &str) -> Result<T, St
 }
 
 /// Returns whether parsing these rows takes so long that it belongs on a thread that may block.
-fn are_large<'r>(rows: impl IntoIterator<Item = &'r Row>) -> bool {
+pub(crate) fn are_large<'r>(rows: impl IntoIterator<Item = &'r Row>) -> bool {
     rows.into_iter().map(Row::raw_size_bytes).sum::<usize>() > LARGE_BYTES
 }
 

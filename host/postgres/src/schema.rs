@@ -81,6 +81,16 @@ const GRANTS: [(&str, &str); 4] = [
     ("SELECT", "meta, refinery_schema_history"),
 ];
 
+/// The privileges that removing runs needs, and the tables.
+const PRUNE_GRANTS: [(&str, &str); 6] = [
+    ("SELECT, DELETE", "events, messages, audit, components, component_parts, run_components, inbox"),
+    ("SELECT, UPDATE, DELETE", "threads, runs, changes"),
+    ("SELECT, UPDATE", "component_sizes"),
+    ("SELECT, INSERT, UPDATE, DELETE", "settings"),
+    ("SELECT", "state"),
+    ("SELECT", "meta, refinery_schema_history"),
+];
+
 /// The functions that the role of the hosts needs.
 const FUNCTIONS: [&str; 6] = ["begin_v1", "claim_v1", "claim_v2", "commit_v2", "events_v1", "thread_v1"];
 
@@ -91,16 +101,24 @@ pub(crate) fn grants(role: &str) -> String {
     tables.concat() + &format!("GRANT EXECUTE ON FUNCTION {} TO {role};\n", FUNCTIONS.join(", "))
 }
 
-/// Returns the privileges that the role lacks, such as `INSERT on audit`. It lacks all on a table that
+/// Returns the privileges that the role lacks of these, such as `INSERT on audit`. It lacks all on a table that
 /// does not exist.
-pub(crate) async fn missing_privileges(client: &Client) -> Result<Vec<String>, tokio_postgres::Error> {
+async fn missing_on_tables(
+    client: &Client,
+    grants: &[(&'static str, &'static str)],
+) -> Result<Vec<String>, tokio_postgres::Error> {
     let sql = "SELECT p || ' on ' || t FROM unnest($1, $2) WITH ORDINALITY AS x(tables, privileges, n),
             unnest(string_to_array(tables, ', ')) WITH ORDINALITY AS y(t, tn),
             unnest(string_to_array(privileges, ', ')) WITH ORDINALITY AS z(p, pn)
         WHERE NOT coalesce(has_table_privilege(to_regclass(t), p), false) ORDER BY n, tn, pn";
-    let column = |of: fn((&'static str, &'static str)) -> &'static str| GRANTS.map(of).to_vec();
-    let row = params![(column(|(_, tables)| tables), TEXT_ARRAY), (column(|(of, _)| of), TEXT_ARRAY)];
-    let mut missing: Vec<String> = query(client, sql, row).await?.iter().map(|row| row.get(0)).collect();
+    let (privileges, tables): (Vec<&'static str>, Vec<&'static str>) = grants.iter().copied().unzip();
+    let row = params![(tables, TEXT_ARRAY), (privileges, TEXT_ARRAY)];
+    Ok(query(client, sql, row).await?.iter().map(|row| row.get(0)).collect())
+}
+
+/// Returns the privileges of hosts that the role lacks.
+pub(crate) async fn missing_privileges(client: &Client) -> Result<Vec<String>, tokio_postgres::Error> {
+    let mut missing = missing_on_tables(client, &GRANTS).await?;
     let sql = "SELECT 'EXECUTE on ' || f FROM unnest($1) AS f
         WHERE NOT coalesce(has_function_privilege(to_regproc(f)::oid, 'EXECUTE'), false) ORDER BY f";
     let rows = query(client, sql, params![(FUNCTIONS.to_vec(), TEXT_ARRAY)]).await?;
@@ -118,6 +136,18 @@ pub(crate) async fn check_privileges(client: &Client, address: &str) -> Result<(
             Err(StoreError::unusable(message).with_remedy(Remedy::GrantPrivileges))
         }
     }
+}
+
+/// Refuses a role that may not remove runs.
+pub(crate) async fn check_may_prune(client: &Client, address: &str) -> Result<(), StoreError> {
+    let missing = missing_on_tables(client, &PRUNE_GRANTS).await;
+    let missing = missing.map_err(|e| explain("read", address, &e))?;
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let message =
+        format!("cannot remove runs from the store at {address}: the role lacks {}", missing.join(", "));
+    Err(StoreError::unusable(message).with_remedy(Remedy::PruneAsOwner))
 }
 
 /// Returns the SQL of all migrations, in order.

@@ -33,17 +33,21 @@ pub(crate) struct WrittenRows<'a> {
 
 /// Statements that are sent together, in order. If one fails, the server rejects the later ones,
 /// and the last one, `COMMIT`, rolls back.
-struct Batch<'a> {
+pub(crate) struct Batch<'a> {
     client: &'a Busy,
     sent: Vec<BoxFuture<'a, Result<u64, Error>>>,
 }
 
 impl<'a> Batch<'a> {
-    fn push(&mut self, sql: &'a str, params: Params) {
+    pub(crate) fn new(client: &'a Busy) -> Self {
+        Self { client, sent: Vec::with_capacity(8) }
+    }
+
+    pub(crate) fn push(&mut self, sql: &'a str, params: Params) {
         self.sent.push(run(self.client, sql, params));
     }
 
-    async fn commit(mut self) -> Result<(), Error> {
+    pub(crate) async fn commit(mut self) -> Result<(), Error> {
         let client = self.client;
         self.sent.push(Box::pin(async move { client.batch_execute("COMMIT").await.map(|()| 0) }));
         // At most 30 futures are polled in order by `join_all`; there are about half as many.
@@ -68,7 +72,7 @@ pub(crate) const BEGIN_AND_COMMIT: &str = "SELECT CASE WHEN begin_v1($25, $26, $
 /// Writes the rows and commits. The thread and the run are locked.
 pub(crate) async fn write(client: &Busy, written: WrittenRows<'_>) -> Result<(), Error> {
     let commit = &written.prepared.commit;
-    let mut batch = Batch { client, sent: Vec::with_capacity(8) };
+    let mut batch = Batch::new(client);
     if !written.has_thread {
         let sql = "INSERT INTO threads (id) VALUES ($1) ON CONFLICT DO NOTHING";
         batch.push(sql, params![(commit.thread_id.to_string(), TEXT)]);

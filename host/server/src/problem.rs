@@ -317,9 +317,6 @@ impl From<HostError> for Problem {
                         ". An operator can change the limit in [store] of tollgate.toml, or remove old runs with \
                          `tollgate prune`"
                     }
-                    Some(Remedy::RaiseLimit) => {
-                        ". An operator can change the limit in [store] of tollgate.toml"
-                    }
                     _ => "",
                 };
                 Self::new(StatusCode::INSUFFICIENT_STORAGE, "store_full", format!("{shown}{remedy}"))

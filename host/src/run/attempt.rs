@@ -323,7 +323,6 @@ pub(crate) fn overloaded(why: &StoreError, places: &LimitPlaces) -> Fault {
     let place = places.of(LimitScope::Store);
     let remedy = match why.remedy() {
         Some(Remedy::MakeRoom) => format!(" An operator can change it{place}, or remove old runs."),
-        Some(Remedy::RaiseLimit) => format!(" An operator can change it{place}."),
         _ => String::new(),
     };
     Fault::new(Code::Overloaded, format!("{words}: {why}.{remedy}"))
@@ -383,6 +382,6 @@ mod tests {
         };
         let ends = " An operator can change it in the settings, or remove old runs.";
         assert!(full(Remedy::MakeRoom).ends_with(ends));
-        assert!(full(Remedy::RaiseLimit).ends_with(" An operator can change it in the settings."));
+        assert!(!full(Remedy::Verify).contains("operator"));
     }
 }

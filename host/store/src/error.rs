@@ -34,8 +34,6 @@ pub enum Remedy {
     Verify,
     /// Change the limit that is reached, or remove old runs.
     MakeRoom,
-    /// Change the limit that is reached. Old runs cannot be removed from this store.
-    RaiseLimit,
     /// Read what is left of the record of this run.
     ShowRun(String),
     /// Read what is left of the run's record, and continue the run from there.
@@ -46,6 +44,8 @@ pub enum Remedy {
     MigrateSchema,
     /// Grant the role the privileges that hosts need.
     GrantPrivileges,
+    /// Remove old runs as the role that owns the tables of the database.
+    PruneAsOwner,
     /// Copy the data directory into the database again.
     RepeatCopy,
 }

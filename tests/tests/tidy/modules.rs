@@ -204,10 +204,13 @@ const ORDERS: &[Order] = &[
             "member",
             "database",
             "components",
+            "remove",
+            "pruned_threads",
             "record_audit",
             "store",
             "request_keys",
             "copy",
+            "prune",
         ],
     },
     Order {

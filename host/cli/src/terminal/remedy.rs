@@ -34,7 +34,6 @@ pub(crate) fn of_store(remedy: &Remedy) -> String {
             "change the limit in [store] of tollgate.toml, or remove old runs with `{program} prune \
              --older-than 30d`"
         ),
-        Remedy::RaiseLimit => "change the limit in [store] of tollgate.toml".to_owned(),
         Remedy::ShowRun(run_id) => {
             format!("`{program} show {run_id}` shows what is left, `{program} store verify` checks every run")
         }
@@ -48,6 +47,9 @@ pub(crate) fn of_store(remedy: &Remedy) -> String {
         Remedy::GrantPrivileges => format!(
             "grant it as `{program} store init --print` shows, or restore the database from a backup if a \
              table is missing"
+        ),
+        Remedy::PruneAsOwner => format!(
+            "run `{program} prune --store postgres://OWNER@HOST/DATABASE` as the role that created the tables"
         ),
         Remedy::RepeatCopy => format!("run `{program} store copy` again"),
     }
@@ -181,7 +183,7 @@ mod tests {
             vec![Remedy::Verify, Remedy::MakeRoom, Remedy::ShowRun("r".to_owned()), Remedy::Resume];
         if cfg!(feature = "postgres") {
             of_stores.extend([Remedy::CreateSchema, Remedy::MigrateSchema, Remedy::GrantPrivileges]);
-            of_stores.push(Remedy::RepeatCopy);
+            of_stores.extend([Remedy::PruneAsOwner, Remedy::RepeatCopy]);
         }
         let of_stores = of_stores.iter().map(|remedy| with_command("it failed", Some(remedy)));
         let of_lock = [

@@ -5,7 +5,7 @@ use crate::proxy::Proxy;
 use crate::{commit, prompt, started, until, until_locked};
 use std::sync::Arc;
 use std::time::Duration;
-use tollgate::store::{CoordinationStore, Remedy, RunCommand, RunStore, StateStore, StoreLimits};
+use tollgate::store::{CoordinationStore, RunCommand, RunStore, StateStore};
 use tollgate_agent::message::Message;
 use tollgate_agent::run::Event;
 use tollgate_agent::state::{KeyUpdate, StateChange};
@@ -237,14 +237,4 @@ async fn a_run_whose_claim_is_given_up_can_be_claimed_again() {
     changed.await.unwrap().unwrap();
     let claimed = until("another claim", async || store.claim(&agents, 9).await.unwrap().pop()).await;
     assert_eq!(&*claimed.run_id, "r");
-}
-
-/// `prune` works on data directories only.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_full_thread_does_not_suggest_to_remove_runs() {
-    let database = cluster().database().await;
-    let limits = StoreLimits { thread_record_bytes: 0, ..StoreLimits::default() };
-    let store = PostgresStore::connect(database.config().with_limits(limits)).await.unwrap();
-    let refused = store.admit(Some("t"), None, None).await.unwrap_err();
-    assert_eq!(refused.remedy(), Some(&Remedy::RaiseLimit), "{refused}");
 }

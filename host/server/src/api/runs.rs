@@ -221,9 +221,7 @@ async fn recorded_answer(
                 Some(CallEnd::Fault(fault)) => fault.message.as_str(),
                 _ => "The host has no room for the record of another call.",
             };
-            Problem::overloaded(format!(
-                "the call did not begin: {why} In a data directory, `tollgate prune` removes old runs."
-            ))
+            Problem::overloaded(format!("the call did not begin: {why} `tollgate prune` removes old runs."))
         }
         _ => problem,
     })
