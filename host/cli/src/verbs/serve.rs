@@ -83,7 +83,7 @@ impl ServeVerb {
         if shared.is_none() {
             host.end_abandoned().await?;
         }
-        let pruning = keep_pruned(globals, &config)?;
+        let pruning = keep_pruned(globals, &config, &shared).await?;
         let servers = with_servers(&host, &config, output).await?;
         warn_of_left_out(&servers, output);
         let stop = shutdown::take_signals();

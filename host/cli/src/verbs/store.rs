@@ -2,18 +2,26 @@
 
 use crate::globals::Globals;
 use crate::session::data::{ReadableStore, data_dir, open_to_read};
+#[cfg(any(feature = "mcp", feature = "postgres"))]
+use crate::session::database::SharedStore;
 use crate::terminal::{Exit, Failure, Output, program, quantity};
 use crate::verbs::audit::since_ms;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
+#[cfg(feature = "postgres")]
+use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
-#[cfg(feature = "mcp")]
+#[cfg(any(feature = "mcp", feature = "postgres"))]
 use tokio_util::sync::DropGuard;
-#[cfg(feature = "mcp")]
+#[cfg(any(feature = "mcp", feature = "postgres"))]
 use tollgate::config::Config;
 use tollgate::config::read_period;
 use tollgate::store::{BlockingRun, PruneOptions, PruneReport, SqliteStore, VerifyReport};
+#[cfg(feature = "postgres")]
+use tollgate::store::{Remedy, StoreError, StoreLimits};
+#[cfg(feature = "postgres")]
+use tollgate_postgres::PostgresStore;
 
 /// Remove old completed runs, their events and audit records, and free their disk space
 #[derive(Debug, Args)]
@@ -77,11 +85,6 @@ The exit code is 0 if nothing is damaged, and 1 if something is.";
 
 impl PruneVerb {
     pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
-        if crate::session::database::named_database(globals)?.is_some() {
-            return Err(Failure::usage(
-                "runs of a database are not removed yet; name a data directory with --data DIR to prune that",
-            ));
-        }
         let keep = match self.older_than {
             Some(period) => Some(period),
             None => globals.read_config()?.store.keep,
@@ -90,11 +93,21 @@ impl PruneVerb {
             Failure::usage("no age to prune by; pass --older-than 30d, or set keep = \"30d\" in [store]")
         })?;
         let pruning = PruneOptions { before_ms: since_ms(keep), dry_run: self.dry_run, give_back: true };
-        let pruned = prune(data_dir(globals)?, pruning, CancellationToken::new()).await?;
+        let (pruned, is_shared) = match crate::session::database::named_database(globals)? {
+            None => (prune(data_dir(globals)?, pruning, CancellationToken::new()).await?, false),
+            #[cfg(feature = "postgres")]
+            Some(database) => {
+                let store =
+                    crate::session::database::connect(&database, StoreLimits::default(), None).await?;
+                (store.prune(pruning, &CancellationToken::new()).await?, true)
+            }
+            #[cfg(not(feature = "postgres"))]
+            Some(_) => return Err(crate::session::database::without_postgres()),
+        };
         if output.is_json() {
             output.json(&pruned);
         } else {
-            output.line(&said(&pruned));
+            output.line(&said(&pruned, is_shared));
             pruned.held_back.iter().for_each(|open| output.say(&held_back(open)));
         }
         Ok(Exit::Done)
@@ -112,20 +125,33 @@ async fn prune(
 
 /// Removes runs older than the configuration keeps, now and once a day, until the result is
 /// dropped. A server may run for months.
-#[cfg(feature = "mcp")]
-pub(crate) fn keep_pruned(globals: &Globals, config: &Config) -> Result<DropGuard, Failure> {
+///
+/// # Errors
+/// The role of the database may not remove runs: nothing would enforce the key.
+#[cfg(any(feature = "mcp", feature = "postgres"))]
+pub(crate) async fn keep_pruned(
+    globals: &Globals,
+    config: &Config,
+    shared: &SharedStore,
+) -> Result<DropGuard, Failure> {
     let stop = CancellationToken::new();
     let Some(keep) = config.store.keep else { return Ok(stop.drop_guard()) };
-    if crate::session::database::database(globals, config).is_some() {
-        return Ok(stop.drop_guard());
-    }
-    let directory = data_dir(globals)?;
+    let store = match shared {
+        None => KeptStore::Directory(data_dir(globals)?),
+        #[cfg(feature = "postgres")]
+        Some(store) => {
+            store.check_may_prune().await.map_err(|why| unenforced(&why))?;
+            KeptStore::Database(Arc::clone(store))
+        }
+        #[cfg(not(feature = "postgres"))]
+        Some(never) => match *never {},
+    };
     let stopped = stop.clone();
     tokio::spawn(async move {
         let mut days = tokio::time::interval(Duration::from_secs(86_400));
         while stopped.run_until_cancelled(days.tick()).await.is_some() {
             let pruning = PruneOptions { before_ms: since_ms(keep), dry_run: false, give_back: false };
-            if let Err(why) = prune(directory.clone(), pruning, stopped.clone()).await {
+            if let Err(why) = store.prune(pruning, &stopped).await {
                 tracing::warn!("old runs could not be removed: {why}");
             }
         }
@@ -133,7 +159,39 @@ pub(crate) fn keep_pruned(globals: &Globals, config: &Config) -> Result<DropGuar
     Ok(stop.drop_guard())
 }
 
-fn said(pruned: &PruneReport) -> String {
+/// A store whose old runs are removed once a day.
+#[cfg(any(feature = "mcp", feature = "postgres"))]
+enum KeptStore {
+    Directory(PathBuf),
+    #[cfg(feature = "postgres")]
+    Database(Arc<PostgresStore>),
+}
+
+#[cfg(any(feature = "mcp", feature = "postgres"))]
+impl KeptStore {
+    async fn prune(&self, pruning: PruneOptions, stop: &CancellationToken) -> Result<PruneReport, Failure> {
+        match self {
+            Self::Directory(directory) => prune(directory.clone(), pruning, stop.clone()).await,
+            #[cfg(feature = "postgres")]
+            Self::Database(store) => Ok(store.prune(pruning, stop).await?),
+        }
+    }
+}
+
+/// Explains that this host may not do what `keep` says.
+#[cfg(feature = "postgres")]
+fn unenforced(why: &StoreError) -> Failure {
+    if why.remedy() != Some(&Remedy::PruneAsOwner) {
+        return why.clone().into();
+    }
+    Failure::usage(format!(
+        "`keep` in [store] is not enforced: {why}; remove `keep`, and let a timer run `{} prune --older-than 30d --store \
+         postgres://OWNER@HOST/DATABASE` as the role that created the tables",
+        program()
+    ))
+}
+
+fn said(pruned: &PruneReport, is_shared: bool) -> String {
     let what = format!(
         "{} with {}, {}",
         quantity::count(pruned.runs, "run"),
@@ -142,6 +200,7 @@ fn said(pruned: &PruneReport) -> String {
     );
     match pruned.dry_run {
         true => format!("would remove {what}"),
+        false if is_shared => format!("removed {what}; the database keeps the space for later records"),
         false if pruned.is_in_use => {
             format!(
                 "removed {what}; the store keeps the space for later records because another process uses it"
@@ -187,8 +246,7 @@ async fn verify(globals: &Globals, output: &Output) -> Result<Exit, Failure> {
         },
         #[cfg(feature = "postgres")]
         Some(database) => {
-            let limits = tollgate::store::StoreLimits::default();
-            crate::session::database::connect(&database, limits, None).await?.verify().await?
+            crate::session::database::connect(&database, StoreLimits::default(), None).await?.verify().await?
         }
         #[cfg(not(feature = "postgres"))]
         Some(_) => return Err(crate::session::database::without_postgres()),

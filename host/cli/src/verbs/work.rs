@@ -7,6 +7,7 @@ use crate::session::open::agent_of;
 use crate::session::served::ServedAgents;
 use crate::session::{OpenSession, finish, host_with, shutdown, warn_of_left_out, with_servers};
 use crate::terminal::{Exit, Failure, Output, quantity};
+use crate::verbs::store::keep_pruned;
 use clap::Args;
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,6 +52,7 @@ impl WorkVerb {
         let store = connect(&database, config.store.limits, self.name.as_deref()).await?;
         show_warnings(&store, output).await?;
         store.check_privileges().await?;
+        let pruning = keep_pruned(globals, &config, &Some(Arc::clone(&store))).await?;
         let opened = OpenSession::load(config, output).await?;
         opened.warn_of_refused(output);
         opened.warn_of_notices(output);
@@ -96,6 +98,7 @@ impl WorkVerb {
         output.say(&format!("working for {}", quantity::count(options.agents.len() as u64, "agent")));
         let work = async {
             host.work(&options, &stop).await;
+            drop(pruning);
             Ok::<_, Failure>(Exit::Done)
         };
         finish(&host, servers, work).await

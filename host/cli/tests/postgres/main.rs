@@ -19,6 +19,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use terminal::on_terminal;
 use tollgate_artifacts::{good, hostile};
+use tollgate_postgres::PostgresStore;
 
 /// A directory with a configuration, as one machine has it.
 struct Machine {
@@ -179,8 +180,54 @@ fn a_database_is_initialized_checked_and_used() {
     );
     assert!(other.json(&["store", "verify", "--json"])["damaged"].as_array().unwrap().is_empty());
     assert_eq!(machine.json(&["hosts", "--json"]), serde_json::json!([]), "no process is left");
-    let pruned = machine.type_in(&["prune", "--older-than", "30d"]);
-    assert_eq!(pruned.status.code(), Some(2), "{}", words(&pruned));
+}
+
+#[test]
+fn z8_old_runs_are_removed_from_a_database_and_keep_is_enforced_or_refused() {
+    let database = database(false);
+    let machine = Machine::new(&database);
+    let greet = || {
+        let said = machine.type_in(&["run", "--agent", "greeter", "Hello."]);
+        assert!(said.status.success(), "{}", words(&said));
+        sql(&database, "UPDATE runs SET updated_at_ms = 1");
+    };
+    greet();
+    assert_eq!(machine.json(&["prune", "--older-than", "1d", "--dry-run", "--json"])["runs"], 1);
+    let pruned = machine.type_in(&["prune", "--older-than", "1d"]);
+    let answer = String::from_utf8_lossy(&pruned.stdout);
+    assert!(
+        answer.starts_with("removed 1 run with ")
+            && answer.contains("; the database keeps the space for later records"),
+        "{answer} {}",
+        words(&pruned)
+    );
+    assert_eq!(machine.json(&["runs", "--json"]), serde_json::json!([]));
+
+    let config = std::fs::read_to_string(machine.path().join("tollgate.toml")).unwrap();
+    std::fs::write(
+        machine.path().join("tollgate.toml"),
+        config.replace("[store]\n", "[store]\nkeep = \"1d\"\n"),
+    )
+    .unwrap();
+    greet();
+    let working = machine.work();
+    until("the removal", || machine.json(&["runs", "--json"]) == serde_json::json!([]));
+    drop(working);
+
+    let (name, role) = (&database.name, format!("host_{}", database.name));
+    let grants = PostgresStore::grants_sql(&role);
+    sql(&database, &format!("CREATE ROLE {role} LOGIN; {grants}"));
+    let least = cluster().url(name).replace("tollgate@", &format!("{role}@"));
+    let refused = machine.type_in(&["prune", "--store", &least]);
+    assert_eq!(refused.status.code(), Some(1));
+    let says = ["the role lacks DELETE on events, ", "prune --store postgres://OWNER@HOST/DATABASE`"];
+    assert!(says.iter().all(|says| words(&refused).contains(says)), "{}", words(&refused));
+    for verb in [&["work", "--store", &least][..], &["serve", "--listen", "127.0.0.1:0", "--store", &least]] {
+        let refused = machine.type_in(verb);
+        assert_eq!(refused.status.code(), Some(2), "{verb:?}");
+        let says = ["`keep` in [store] is not enforced: ", "; remove `keep`, and let a timer run `"];
+        assert!(says.iter().all(|says| words(&refused).contains(says)), "{verb:?}: {}", words(&refused));
+    }
 }
 
 #[test]

@@ -3,7 +3,6 @@
 mod clients;
 
 use crate::globals::Globals;
-use crate::session::data::OpeningStore;
 use crate::session::models::configured_model;
 use crate::session::open::agent_of;
 use crate::session::{OpenSession, finish, host_with, shutdown, warn_of_left_out, with_servers};
@@ -19,6 +18,7 @@ use std::sync::Arc;
 use tollgate::Host;
 use tollgate::config::Config;
 use tollgate::metrics::Metrics;
+use tollgate::store::Store;
 use tollgate_agent::text::quoted;
 use tollgate_mcp::{
     DecideCommand, HTTP_PATH, MountedServer, OfferedAgents, TokenOptions, ToolList, new_token,
@@ -86,9 +86,10 @@ impl McpVerb {
         let (loaded, decide) = (opened.loaded.clone(), Some(decide_command(globals, &config)?));
         let answers_may_be_remembered = config.clients_may_remember;
         let metrics = self.http.is_some().then(|| Metrics::new(sandbox.clone()));
-        let host = self.host(opened, metrics.as_ref(), store).await?;
+        let (store, shared) = store.opened_shared().await?;
+        let host = self.host(opened, metrics.as_ref(), store)?;
         host.record_loaded(loaded.to_audit()).await?;
-        let pruning = keep_pruned(globals, &config)?;
+        let pruning = keep_pruned(globals, &config, &shared).await?;
         let servers = with_servers(&host, &config, output).await?;
         warn_of_left_out(&servers, output);
         let stop = shutdown::take_signals();
@@ -172,11 +173,11 @@ impl McpVerb {
         }
     }
 
-    async fn host(
+    fn host(
         &self,
         opened: OpenSession,
         metrics: Option<&Metrics>,
-        store: OpeningStore,
+        store: Arc<dyn Store>,
     ) -> Result<Host, Failure> {
         let mut agents = Vec::new();
         for id in &self.agent {
@@ -185,9 +186,10 @@ impl McpVerb {
                 agents.push(agent_of(id, agent.clone(), Some(model)));
             }
         }
-        let store = store.opened().await?;
-        let store =
-            metrics.map_or_else(|| Arc::clone(&store), |metrics| metrics.observing(Arc::clone(&store)));
+        let store = match metrics {
+            None => store,
+            Some(metrics) => metrics.observing(store),
+        };
         host_with(opened, None, |builder| {
             agents.into_iter().fold(builder.store(store), |b, agent| b.agent(agent))
         })
