@@ -20,6 +20,8 @@ mod listening;
 mod native;
 mod overheard;
 mod place;
+#[path = "../stores/pruning.rs"]
+mod pruning;
 #[path = "../stores/record_limits.rs"]
 mod record_limits;
 mod recovery;

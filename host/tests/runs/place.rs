@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use tempfile::TempDir;
-use tollgate::store::{MemoryStore, SqliteStore, Store, StoreLimits};
+use tollgate::store::{MemoryStore, PruneOptions, PruneReport, SqliteStore, Store, StoreLimits};
 
 /// The test's interface to one kind of store.
 pub(crate) trait Place: Send + Sync {
@@ -17,6 +17,9 @@ pub(crate) trait Place: Send + Sync {
 
     /// Returns whether the store outlives its process.
     fn is_durable(&self) -> bool;
+
+    /// Removes old runs from a durable store.
+    fn prune(&self, pruning: PruneOptions) -> PruneReport;
 }
 
 /// The location of a store, so that it can be opened a second time.
@@ -42,6 +45,12 @@ impl StoreAt {
     pub(crate) fn is_durable(&self) -> bool {
         self.0.is_durable()
     }
+
+    /// Removes runs that are older than this time.
+    pub(crate) async fn prune(&self, before_ms: u64, dry_run: bool) -> PruneReport {
+        let pruning = PruneOptions { before_ms, dry_run, give_back: false };
+        tokio::task::block_in_place(|| self.0.prune(pruning))
+    }
 }
 
 /// A store in memory; the limits of all handles are those of the first that has any.
@@ -61,6 +70,10 @@ impl Place for InMemory {
     fn is_durable(&self) -> bool {
         false
     }
+
+    fn prune(&self, _: PruneOptions) -> PruneReport {
+        panic!("a store in memory keeps no old runs")
+    }
 }
 
 /// A data directory.
@@ -75,6 +88,10 @@ impl Place for TempDir {
 
     fn is_durable(&self) -> bool {
         true
+    }
+
+    fn prune(&self, pruning: PruneOptions) -> PruneReport {
+        SqliteStore::prune(self.path(), pruning).unwrap()
     }
 }
 

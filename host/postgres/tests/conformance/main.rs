@@ -6,6 +6,8 @@ mod cluster;
 #[path = "../../../tests/stores/ids.rs"]
 mod ids;
 mod place;
+#[path = "../../../tests/stores/pruning.rs"]
+mod pruning;
 #[path = "../../../tests/stores/record_limits.rs"]
 mod record_limits;
 #[path = "../../../tests/stores/request_keys.rs"]

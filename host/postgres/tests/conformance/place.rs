@@ -2,7 +2,8 @@
 
 use crate::cluster::{Database, cluster};
 use std::sync::Arc;
-use tollgate::store::{Store, StoreLimits};
+use tokio_util::sync::CancellationToken;
+use tollgate::store::{PruneOptions, PruneReport, Store, StoreLimits};
 use tollgate_postgres::{PostgresConfig, PostgresStore};
 
 /// A database; each store that is opened on it is a host of its own.
@@ -44,5 +45,11 @@ impl StoreAt {
 
     pub(crate) fn is_durable(&self) -> bool {
         true
+    }
+
+    /// Removes runs that are older than this time.
+    pub(crate) async fn prune(&self, before_ms: u64, dry_run: bool) -> PruneReport {
+        let pruning = PruneOptions { before_ms, dry_run, give_back: false };
+        self.host().await.prune(pruning, &CancellationToken::new()).await.unwrap()
     }
 }

@@ -32,7 +32,7 @@ impl ComponentSource for Bytes {
     }
 }
 
-fn file(digest: &str, bytes: Option<&[u8]>) -> ComponentFile {
+pub(crate) fn file(digest: &str, bytes: Option<&[u8]>) -> ComponentFile {
     ComponentFile { digest: Arc::from(digest), source: Arc::new(Bytes(bytes.map(<[u8]>::to_vec))) }
 }
 

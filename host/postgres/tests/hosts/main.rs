@@ -13,6 +13,7 @@ mod pages;
 mod prepared;
 #[path = "../proxy/mod.rs"]
 mod proxy;
+mod pruning;
 mod reading;
 mod refusals;
 mod roles;
@@ -68,6 +69,10 @@ fn started(run: &str, task: Task) -> Event {
 
 fn prompt() -> Task {
     Task::Prompt("Go on.".to_owned())
+}
+
+fn call() -> Task {
+    Task::Call { tool_name: "echo".into(), arguments: "".into() }
 }
 
 fn commit(run: &str, epoch: u64, after: u64, events: Vec<Event>) -> Commit {

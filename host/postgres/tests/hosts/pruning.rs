@@ -1,0 +1,209 @@
+//! Removing old runs while hosts work, after an interruption, and by a role that may not.
+
+use crate::cluster::{Database, cluster};
+use crate::components::file;
+use crate::{call, commit, prompt, started, step, until};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_postgres::NoTls;
+use tokio_util::sync::CancellationToken;
+use tollgate::store::{
+    AuditKind, AuditRecord, Commit, ComponentStore, CoordinationStore, PruneOptions, PruneReport, Remedy,
+    RunFilter, RunStore, StateStore,
+};
+use tollgate_agent::digest::digest;
+use tollgate_agent::message::Message;
+use tollgate_agent::outcome::ToolResult;
+use tollgate_agent::run::event::{CheckedCall, FinishedCall, ToolVersion};
+use tollgate_agent::run::{CallEnd, Event, RunStatus};
+use tollgate_agent::state::{KeyUpdate, StateChange};
+use tollgate_postgres::{PostgresConfig, PostgresStore};
+
+const PRUNING: PruneOptions = PruneOptions { before_ms: 1_000, dry_run: false, give_back: false };
+
+async fn prune(store: &PostgresStore) -> PruneReport {
+    store.prune(PRUNING, &CancellationToken::new()).await.unwrap()
+}
+
+async fn connect(database: &Database) -> PostgresStore {
+    PostgresStore::connect(database.config()).await.unwrap()
+}
+
+fn finished() -> Event {
+    Event::RunFinished { status: RunStatus::Completed, text: String::new(), usage: Box::default() }
+}
+
+fn changed(revision: u64) -> Event {
+    let updates = [KeyUpdate::restored("k.n", serde_json::json!(revision))].into();
+    let end = CallEnd::Result(Arc::new(ToolResult::success(revision)));
+    let change = Some(StateChange { revision, updates });
+    Event::CallFinished(Arc::new(FinishedCall { change, ..FinishedCall::new("c", "echo", end) }))
+}
+
+/// Stores a whole run on a thread.
+async fn store_run(store: &PostgresStore, run: &str, thread: &str, more: Vec<Event>) {
+    let events = [vec![started(run, prompt())], more, vec![finished()]].concat();
+    let mut whole = commit(run, 1, 0, events);
+    whole.thread_id = thread.into();
+    store.commit(whole).await.unwrap();
+}
+
+async fn number(behind: &tokio_postgres::Client, sql: &str) -> i64 {
+    behind.query_one(sql, &[]).await.unwrap().get(0)
+}
+
+/// The rows that old runs and their threads had.
+const LEFT: &str = "SELECT (SELECT count(*) FROM runs) + (SELECT count(*) FROM events)
+    + (SELECT count(*) FROM messages) + (SELECT count(*) FROM changes) + (SELECT count(*) FROM threads)
+    + (SELECT count(*) FROM audit) + (SELECT count(*) FROM run_components)
+    + (SELECT count(*) FROM settings WHERE name LIKE 'pruned %')";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn z8_a_long_run_is_removed_in_parts_and_what_an_interrupted_call_has_left_is_found() {
+    let database = cluster().database().await;
+    let (store, behind) = (connect(&database).await, database.client().await);
+    let thread = "01890000-0000-7000-8000-000000000000";
+    let said = vec![Event::MessageAdded { text: "x".repeat(2_000) }; 2_500];
+    let proposed = CheckedCall {
+        call_id: "c".into(),
+        tool_name: "echo".into(),
+        owner: Some(ToolVersion { id: "kit".into(), version: "1".into() }),
+        arguments: None,
+        fault: None,
+        tool: None,
+    };
+    let begins = vec![started("long", call()), Event::CallProposed(Arc::new(proposed))];
+    let events = [begins, said, vec![finished()]].concat();
+    let mut long = commit("long", 1, 0, events);
+    long.thread_id = thread.into();
+    long.charged = vec![Some("kit".into()); 2_503];
+    long.messages = vec![Message::User("Go on.".to_owned()); 1_200];
+    let refused = AuditRecord::at(1, AuditKind::Denial, "agent a", "not_granted").of_component("kit", None);
+    long.audit = vec![AuditRecord { run_id: Some("long".into()), ..refused }; 1_100];
+    store.commit(long).await.unwrap();
+    let bytes = "SELECT record_bytes FROM threads";
+    assert!(number(&behind, bytes).await > 5_000_000);
+    // An interrupted call has removed the first run, and the events of a run whose id was used again are not its own.
+    behind
+        .batch_execute(
+            "INSERT INTO events SELECT 'gone', n, 1, '{}' FROM generate_series(1, 1500) AS n;
+             INSERT INTO threads (id) VALUES ('empty');
+             INSERT INTO settings VALUES ('pruned run gone', ''), ('pruned run again', ''), ('pruned thread empty', '')",
+        )
+        .await
+        .unwrap();
+    store_run(&store, "again", "t", Vec::new()).await;
+    behind.batch_execute("UPDATE runs SET updated_at_ms = 2000 WHERE id = 'again'").await.unwrap();
+    let stopped = CancellationToken::new();
+    stopped.cancel();
+    assert_eq!(store.prune(PRUNING, &stopped).await.unwrap().runs, 0);
+    let pruned = prune(&store).await;
+    assert_eq!((pruned.runs, pruned.events, pruned.audit), (1, 2_503, 1_100));
+    assert_eq!(store.events("again", 0).await.unwrap().len(), 2);
+    assert_eq!(number(&behind, LEFT).await, 1 + 2 + 1, "the run, its events and its thread");
+    let kit = "SELECT coalesce(sum(record_bytes), 0)::int8 FROM component_sizes WHERE component_id = 'kit'";
+    assert_eq!(number(&behind, kit).await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn z8_runs_are_removed_while_hosts_commit_another_process_prunes_and_a_run_is_taken_over() {
+    let database = cluster().database().await;
+    let config = database.config().with_lease(Duration::from_secs(1)).unwrap();
+    let (store, other) = (Arc::new(connect(&database).await), connect(&database).await);
+    for n in 0..200 {
+        store_run(&store, &format!("old{n:03}"), &format!("t{}", n % 10), vec![changed(n / 10 + 1)]).await;
+    }
+    let gone = PostgresStore::connect(config.clone()).await.unwrap();
+    let mut open = commit("open", 1, 0, vec![started("open", prompt()), step(1)]);
+    open.thread_id = "t0".into();
+    gone.commit(open).await.unwrap();
+    drop(gone);
+    let takes_over = PostgresStore::connect(config).await.unwrap();
+    let commits = async {
+        for n in 0..100 {
+            let run = format!("new{n}");
+            let (thread, revision) = (Arc::from(format!("t{}", n % 10)), 21 + n / 10);
+            let events = vec![started(&run, call()), changed(revision), finished()];
+            store.commit(Commit::new(Arc::from(run.as_str()), thread, 0, 5_000, events)).await.unwrap();
+        }
+    };
+    let takeover = async {
+        let epoch = until("the takeover", async || takes_over.acquire("open", 2).await.ok()).await;
+        let mut ends = commit("open", epoch, 2, vec![finished()]);
+        ends.thread_id = "t0".into();
+        takes_over.commit(ends).await.unwrap();
+    };
+    let (one, two, (), ()) = tokio::join!(prune(&store), prune(&other), commits, takeover);
+    let rest = prune(&other).await;
+    assert_eq!(one.runs + two.runs + rest.runs, 201, "{one:?} {two:?} {rest:?}");
+    let left = store.runs(RunFilter { limit: 1_000, ..RunFilter::default() }).await.unwrap();
+    assert_eq!(left.len(), 100);
+    assert!(store.verify().await.unwrap().is_sound());
+    for n in 0..10 {
+        let thread = format!("t{n}");
+        let state = other.thread(&thread).await.unwrap().state;
+        assert_eq!((state.revision(), state.get("k.n")), (30, Some(&serde_json::json!(30))));
+        let changes = other.changes(&thread, 0, 100).await.unwrap();
+        let revisions: Vec<u64> = changes.iter().map(|change| change.revision).collect();
+        assert_eq!(revisions, (20..=30).collect::<Vec<_>>(), "the first ones are joined");
+    }
+    let behind = database.client().await;
+    let marks = "SELECT count(*) FROM settings WHERE name LIKE 'pruned %'";
+    assert_eq!(number(&behind, marks).await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn z8_a_component_without_runs_is_removed_once_no_host_relies_on_it() {
+    let database = cluster().database().await;
+    let (store, behind) = (connect(&database).await, database.client().await);
+    let (bytes, components) = (b"a component".as_slice(), "SELECT count(*) FROM component_parts");
+    let wanted = digest(bytes);
+    let run = async |store: &PostgresStore, run: &str| {
+        let mut whole = commit(run, 1, 0, vec![started(run, prompt()), finished()]);
+        whole.components = vec![file(&wanted, Some(bytes))];
+        store.commit(whole).await.unwrap();
+    };
+    let age = "UPDATE settings SET value = '0' WHERE name LIKE 'unused component %'";
+    run(&store, "r1").await;
+    assert_eq!(prune(&store).await.components_left, 1, "a host may be about to refer to it");
+    assert_eq!(prune(&store).await.components_left, 1);
+    // Another host looks for it, and a run refers to it once more.
+    behind.batch_execute(age).await.unwrap();
+    run(&connect(&database).await, "r2").await;
+    assert_eq!(prune(&store).await.components_left, 1);
+    assert_eq!(store.component(&wanted).await.unwrap().as_deref(), Some(bytes));
+    behind.batch_execute(age).await.unwrap();
+    assert_eq!(prune(&store).await.components_left, 0);
+    assert_eq!(number(&behind, components).await, 0);
+    run(&connect(&database).await, "r3").await;
+    assert_eq!(store.component(&wanted).await.unwrap().as_deref(), Some(bytes));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_role_of_the_hosts_may_count_old_runs_and_not_remove_them() {
+    let database = cluster().empty_database().await;
+    let name = &database.name;
+    let (owner, role) = (format!("owner_{name}"), format!("host_{name}"));
+    let create = format!(
+        "CREATE ROLE {owner} LOGIN; CREATE ROLE {role} LOGIN; ALTER DATABASE {name} OWNER TO {owner}"
+    );
+    database.client().await.batch_execute(&create).await.unwrap();
+    let config = |role: &str| {
+        PostgresConfig::new(&cluster().url(name).replace("tollgate@", &format!("{role}@"))).unwrap()
+    };
+    PostgresStore::migrate(&config(&owner)).await.unwrap();
+    let url = cluster().url(name).replace("tollgate@", &format!("{owner}@"));
+    let (owns, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    owns.batch_execute(&PostgresStore::grants_sql(&role)).await.unwrap();
+    let store = PostgresStore::connect(config(&role)).await.unwrap();
+    store_run(&store, "r", "t", vec![changed(1)]).await;
+    let refused = store.prune(PRUNING, &CancellationToken::new()).await.unwrap_err();
+    assert_eq!(refused.remedy(), Some(&Remedy::PruneAsOwner));
+    assert!(refused.to_string().contains("the role lacks DELETE on events, "), "{refused}");
+    let counted = PruneOptions { dry_run: true, ..PRUNING };
+    assert_eq!(store.prune(counted, &CancellationToken::new()).await.unwrap().runs, 1);
+    let owner = PostgresStore::connect(config(&owner)).await.unwrap();
+    assert_eq!(prune(&owner).await.runs, 1);
+    assert!(store.runs(RunFilter::default()).await.unwrap().is_empty());
+}
