@@ -390,6 +390,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
         if !self.activity.is_known() {
             self.unknown_bytes += into.filled().len() - before;
             if self.unknown_bytes > MAX_UNKNOWN_BYTES {
+                // An error says that nothing was read.
+                into.set_filled(before);
                 return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
             }
         }

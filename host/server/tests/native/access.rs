@@ -37,7 +37,7 @@ async fn guessed_keys_are_refused() {
     let (id, secret) = (&key.id, &key.secret);
     let truncated = &secret[..secret.len() - 1];
     let changed = format!("{truncated}{}", if secret.ends_with('0') { '1' } else { '0' });
-    let guesses = [String::new(), "x".repeat(100_000), format!("tg_{id}_"), truncated.to_owned(), changed];
+    let guesses = [String::new(), "x".repeat(50_000), format!("tg_{id}_"), truncated.to_owned(), changed];
     for guess in &guesses {
         let response = server.request(Method::GET, "/api/v1/me").bearer_auth(guess).send().await.unwrap();
         assert!(response.status().is_client_error(), "{}", guess.len());
