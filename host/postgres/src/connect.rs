@@ -3,7 +3,7 @@
 use crate::config::PostgresConfig;
 use crate::error::explain;
 use crate::lease::longest_exchange;
-use crate::statements::Preparation;
+use crate::preparation::Preparation;
 use deadpool_postgres::{
     Manager, ManagerConfig, Object, Pool, PoolError, QueueMode, RecyclingMethod, Runtime,
 };
@@ -25,6 +25,8 @@ const WAIT: Duration = Duration::from_secs(10);
 /// How long one exchange with the server may take. A commit that takes longer is sent again, on
 /// another connection, with the same id.
 pub(crate) const EXCHANGE: Duration = Duration::from_secs(10);
+/// The pause before a repetition.
+pub(crate) const PAUSE: Duration = Duration::from_millis(50);
 /// The slowest connection over which large records are sent, in bytes per millisecond.
 const SLOWEST: u64 = 256;
 

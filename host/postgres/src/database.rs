@@ -2,15 +2,16 @@
 
 use crate::commit::{CommitFailure, Sender, commit, folded_changes, rests};
 use crate::connect::{
-    Busy, EXCHANGE, Params, exchange_of, explain_pool, find, int8, may_exist, no_answer, params, query, run,
+    Busy, EXCHANGE, PAUSE, Params, exchange_of, explain_pool, find, int8, may_exist, no_answer, params,
+    query, run,
 };
 use crate::conversations::Conversations;
 use crate::error::{Failure, explain, failure};
 use crate::hints::CommitHint;
+use crate::preparation::Preparation;
 use crate::prepared_commit::{PreparedCommit, Tail};
 use crate::read::FoundClaims;
 use crate::record_sizes::{RecordGrowth, RecordSizes};
-use crate::statements::Preparation;
 use crate::{read, write};
 use deadpool_postgres::Pool;
 use std::collections::{BTreeMap, HashMap};
@@ -29,8 +30,6 @@ use uuid::Uuid;
 
 /// How long a read is repeated on new connections before it fails.
 pub(crate) const READ_PATIENCE: Duration = Duration::from_secs(10);
-/// The pause before a repetition.
-pub(crate) const PAUSE: Duration = Duration::from_millis(50);
 /// The number of rows over which the size of one component is spread, so that concurrent commits
 /// rarely wait for the same row.
 const SHARDS: i16 = 16;

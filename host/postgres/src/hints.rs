@@ -6,7 +6,7 @@
 
 use crate::config::PostgresConfig;
 use crate::connect::{Busy, Params, params, query, run, single};
-use crate::statements::Preparation;
+use crate::preparation::Preparation;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,7 +1,6 @@
 //! Commands to runs, and the runs that wait for a host.
 
-use crate::connect::{Busy, find, may_exist, params, query, run};
-use crate::database::PAUSE;
+use crate::connect::{Busy, PAUSE, find, may_exist, params, query, run};
 use crate::error::{Failure, failure};
 use crate::read::{self, FoundClaims, parse};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

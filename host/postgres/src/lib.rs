@@ -19,6 +19,7 @@ mod hints;
 mod inbox;
 mod lease;
 mod member;
+mod preparation;
 mod prepared_commit;
 mod prune;
 mod pruned_threads;

@@ -3,9 +3,9 @@
 
 use crate::commit::rests;
 use crate::config::PostgresConfig;
-use crate::connect::{Busy, check_lease, find, params, pool, query, single, to_its_end};
+use crate::connect::{Busy, PAUSE, check_lease, find, params, pool, query, single, to_its_end};
 use crate::conversations::{Conversations, KnownConversation};
-use crate::database::{Database, PAUSE, READ_PATIENCE};
+use crate::database::{Database, READ_PATIENCE};
 use crate::hints::HintExchange;
 use crate::inbox::ClaimStart;
 use crate::member::{self, HostDescription, HostRow, Member};
