@@ -250,10 +250,9 @@ async fn lock(client: &Busy, prepared: &PreparedCommit, begin: &str) -> Result<B
     let commit = &prepared.commit;
     let (run_id, thread_id) = (commit.run_id().to_string(), commit.thread_id.to_string());
     let begins = prepared.begins();
-    let insert = OptionFuture::from(begins.map(|_| {
-        let sql = "INSERT INTO threads (id) VALUES ($1) ON CONFLICT DO NOTHING";
-        run(client, sql, params![(thread_id.clone(), TEXT)])
-    }));
+    let insert = OptionFuture::from(
+        begins.map(|_| run(client, write::LOCK_THREAD, params![(thread_id.clone(), TEXT)])),
+    );
     let thread = query(
         client,
         "SELECT revision FROM threads WHERE id = $1 FOR UPDATE",

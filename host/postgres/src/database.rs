@@ -435,7 +435,7 @@ async fn change_once(
     let keys: Vec<String> = change.updates.iter().map(|update| update.key.to_string()).collect();
     let (begun, inserted, row, known, values) = futures::join!(
         client.batch_execute(begin),
-        run(&client, "INSERT INTO threads (id) VALUES ($1) ON CONFLICT DO NOTHING", thread()),
+        run(&client, write::LOCK_THREAD, thread()),
         query(&client, "SELECT revision FROM threads WHERE id = $1 FOR UPDATE", thread()),
         query(
             &client,

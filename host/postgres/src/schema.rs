@@ -12,7 +12,7 @@ mod migrations {
 }
 
 /// The newest schema version that this program knows.
-pub(crate) const NEWEST: i32 = 9;
+pub(crate) const NEWEST: i32 = 10;
 /// The version that this program requires of `meta.min_host` at most.
 const THIS_HOST: i32 = 4;
 /// The oldest PostgreSQL version, as the server reports it.

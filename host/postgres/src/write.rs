@@ -56,6 +56,10 @@ impl<'a> Batch<'a> {
     }
 }
 
+/// Adds the row of a thread if it is missing, and locks it in either case, also if it is removed meanwhile.
+pub(crate) const LOCK_THREAD: &str = "INSERT INTO threads (id) VALUES ($1)
+    ON CONFLICT (id) DO UPDATE SET revision = threads.revision WHERE false";
+
 /// Calls the function of the database that writes the rows which every commit may have.
 pub(crate) const COMMIT: &str = "SELECT commit_v2($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, \
     $16, $17, $18, $19, $20, $21, $22, $23, $24)";

@@ -2,7 +2,7 @@
 
 use crate::cluster::{Database, cluster};
 use crate::components::file;
-use crate::{call, commit, prompt, started, step, until};
+use crate::{call, commit, prompt, started, step, until, until_locked};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_postgres::NoTls;
@@ -150,6 +150,40 @@ async fn z8_runs_are_removed_while_hosts_commit_another_process_prunes_and_a_run
     let behind = database.client().await;
     let marks = "SELECT count(*) FROM settings WHERE name LIKE 'pruned %'";
     assert_eq!(number(&behind, marks).await, 0);
+}
+
+/// Removes the thread `t` once something waits for it, as `prune` does with a thread of which nothing is left.
+async fn remove_awaited_thread(holds: &tokio_postgres::Client, behind: &tokio_postgres::Client) {
+    until_locked("the wait for the thread", behind).await;
+    holds.batch_execute("DELETE FROM threads; COMMIT").await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn z8_a_run_and_a_change_that_wait_for_a_thread_are_stored_although_it_is_removed() {
+    let database = cluster().database().await;
+    let (store, behind) = (Arc::new(connect(&database).await), database.client().await);
+    let holds = database.client().await;
+    let (insert, hold) = ("INSERT INTO threads (id) VALUES ('t')", "BEGIN; SELECT FROM threads FOR UPDATE");
+    behind.batch_execute(insert).await.unwrap();
+    holds.batch_execute(hold).await.unwrap();
+    let commits = Arc::clone(&store);
+    let committed =
+        tokio::spawn(async move { commits.commit(commit("r", 1, 0, vec![started("r", prompt())])).await });
+    remove_awaited_thread(&holds, &behind).await;
+    committed.await.unwrap().unwrap();
+    assert_eq!(store.events("r", 0).await.unwrap().len(), 1);
+    assert!(number(&behind, "SELECT record_bytes FROM threads").await > 0);
+
+    behind.batch_execute(&format!("TRUNCATE runs, events, threads; {insert}")).await.unwrap();
+    holds.batch_execute(hold).await.unwrap();
+    let changes = Arc::clone(&store);
+    let updates = [KeyUpdate::restored("k.n", 1.into())].into();
+    let changed =
+        tokio::spawn(async move { changes.change("t", StateChange { revision: 1, updates }).await });
+    remove_awaited_thread(&holds, &behind).await;
+    changed.await.unwrap().unwrap();
+    let state = store.thread("t").await.unwrap().state;
+    assert_eq!((state.revision(), state.get("k.n")), (1, Some(&serde_json::json!(1))));
 }
 
 #[tokio::test(flavor = "multi_thread")]
