@@ -16,3 +16,6 @@ BEGIN
     RETURN true;
 END
 $$;
+
+-- Whether a run refers to a component, for the removal of old ones.
+CREATE INDEX run_components_by_digest ON run_components (digest);
