@@ -25,7 +25,7 @@ const HELD_BACK: &str = "SELECT o.id, o.status, count(*) FROM runs o JOIN runs r
     WHERE o.status IN ('running', 'waiting') AND o.status <> 'completed' AND length(o.status) > 0
     GROUP BY o.id, o.status ORDER BY 3 DESC, 1 LIMIT $2";
 /// Reads the next runs, and whether each is over and old.
-const RUNS: &str = "SELECT id, thread, kind, updated_at_ms, events, last_commit = '',
+const RUNS: &str = "SELECT id, thread, kind, updated_at_ms, events, last_commit = 'copy',
         status NOT IN ('running', 'waiting') AND updated_at_ms < $1
     FROM runs WHERE id > $2 ORDER BY id LIMIT $3";
 /// Reads, for each of these threads, when the first of its remaining runs began.

@@ -9,7 +9,7 @@ use tokio_postgres::NoTls;
 use tokio_util::sync::CancellationToken;
 use tollgate::store::{
     AuditKind, AuditRecord, Commit, ComponentStore, CoordinationStore, PruneOptions, PruneReport, Remedy,
-    RunFilter, RunStore, StateStore,
+    RunFilter, RunStore, SqliteStore, StateStore,
 };
 use tollgate_agent::digest::digest;
 use tollgate_agent::message::Message;
@@ -40,6 +40,18 @@ fn changed(revision: u64) -> Event {
     Event::CallFinished(Arc::new(FinishedCall { change, ..FinishedCall::new("c", "echo", end) }))
 }
 
+/// Returns the proposal of a call of the component `kit`.
+fn proposed() -> Event {
+    Event::CallProposed(Arc::new(CheckedCall {
+        call_id: "c".into(),
+        tool_name: "echo".into(),
+        owner: Some(ToolVersion { id: "kit".into(), version: "1".into() }),
+        arguments: None,
+        fault: None,
+        tool: None,
+    }))
+}
+
 /// Stores a whole run on a thread.
 async fn store_run(store: &PostgresStore, run: &str, thread: &str, more: Vec<Event>) {
     let events = [vec![started(run, prompt())], more, vec![finished()]].concat();
@@ -64,15 +76,7 @@ async fn z8_a_long_run_is_removed_in_parts_and_what_an_interrupted_call_has_left
     let (store, behind) = (connect(&database).await, database.client().await);
     let thread = "01890000-0000-7000-8000-000000000000";
     let said = vec![Event::MessageAdded { text: "x".repeat(2_000) }; 2_500];
-    let proposed = CheckedCall {
-        call_id: "c".into(),
-        tool_name: "echo".into(),
-        owner: Some(ToolVersion { id: "kit".into(), version: "1".into() }),
-        arguments: None,
-        fault: None,
-        tool: None,
-    };
-    let begins = vec![started("long", call()), Event::CallProposed(Arc::new(proposed))];
+    let begins = vec![started("long", call()), proposed()];
     let events = [begins, said, vec![finished()]].concat();
     let mut long = commit("long", 1, 0, events);
     long.thread_id = thread.into();
@@ -150,6 +154,29 @@ async fn z8_runs_are_removed_while_hosts_commit_another_process_prunes_and_a_run
     let behind = database.client().await;
     let marks = "SELECT count(*) FROM settings WHERE name LIKE 'pruned %'";
     assert_eq!(number(&behind, marks).await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn z8_a_copied_run_gives_back_only_what_its_thread_was_charged_for() {
+    let data = tempfile::tempdir().unwrap();
+    let from = SqliteStore::open(data.path()).unwrap();
+    let mut whole = commit("r", 1, 0, vec![started("r", call()), proposed(), finished()]);
+    whole.charged = vec![Some("kit".into()); 3];
+    whole.messages = vec![Message::User("Go on.".to_owned())];
+    let refused = AuditRecord::at(1, AuditKind::Denial, "agent a", "not_granted").of_component("kit", None);
+    whole.audit = vec![AuditRecord { run_id: Some("r".into()), ..refused }];
+    from.commit(whole).await.unwrap();
+    let database = cluster().database().await;
+    PostgresStore::copy(database.config(), &from).await.unwrap();
+    let behind = database.client().await;
+    // Runs of this database have called the component too.
+    behind.batch_execute("INSERT INTO component_sizes VALUES ('kit', 0, 100000)").await.unwrap();
+    let bytes = "SELECT record_bytes FROM threads";
+    assert!(number(&behind, bytes).await > 0);
+    let pruned = prune(&connect(&database).await).await;
+    assert_eq!((pruned.runs, pruned.events, pruned.audit), (1, 3, 1));
+    assert_eq!(number(&behind, "SELECT record_bytes FROM component_sizes").await, 100_000);
+    assert_eq!(number(&behind, bytes).await, 0);
 }
 
 /// Removes the thread `t` once something waits for it, as `prune` does with a thread of which nothing is left.
