@@ -17,14 +17,15 @@ const CHANGES_READ: usize = 64;
 /// Finds what a thread still has. A statement of its own, so that it sees what was stored before the thread was locked.
 const FIND_LEFT: &str =
     "SELECT EXISTS (SELECT FROM runs WHERE thread = $1) OR EXISTS (SELECT FROM state WHERE thread = $1)";
-/// Finds the last of the changes that can be joined, and their number. An open run continues from the state that it
-/// knew, and needs every change since.
+/// Finds the last of the changes before the first one of a remaining run, and their number. An open run continues from
+/// the state that it knew, and needs every change since.
 const FIND_CHANGES: &str = "SELECT count(*), coalesce(max(revision), 0) FROM changes WHERE thread = $1
-    AND revision < coalesce((SELECT min(revision) FROM changes WHERE thread = $1 AND run IS NOT NULL),
-        9223372036854775807)
+    AND revision < coalesce((SELECT c.revision FROM changes c WHERE c.thread = $1
+        AND EXISTS (SELECT FROM runs r WHERE r.id = c.run) ORDER BY c.revision LIMIT 1), 9223372036854775807)
     AND NOT EXISTS (SELECT FROM runs WHERE thread = $1 AND status IN ('running', 'waiting'))";
 /// Writes the joined change in place of the last one, unless another process has removed that, or a run is open.
-const WRITE_JOINED: &str = "UPDATE changes SET body = $3 WHERE thread = $1 AND revision = $2 AND run IS NULL
+const WRITE_JOINED: &str = "UPDATE changes SET run = NULL, number = NULL, body = $3
+    WHERE thread = $1 AND revision = $2 AND NOT EXISTS (SELECT FROM runs r WHERE r.id = changes.run)
     AND NOT EXISTS (SELECT FROM runs WHERE thread = $1 AND status IN ('running', 'waiting'))";
 /// Removes the first changes of a thread before a revision.
 const REMOVE_CHANGES: &str = "DELETE FROM changes WHERE thread = $1 AND revision IN

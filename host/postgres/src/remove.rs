@@ -32,8 +32,9 @@ const READ: &str = "SELECT number, body FROM (
             sum(octet_length(body)) OVER by_number AS bytes FROM events WHERE run = $1 AND number > $2
         WINDOW by_number AS (ORDER BY number ROWS UNBOUNDED PRECEDING) ORDER BY number LIMIT $3) AS page
     WHERE position = 1 OR bytes <= $4 ORDER BY number";
-/// Gives changes rows of their own, which do not depend on events.
-const KEEP_CHANGES: &str = "UPDATE changes SET run = NULL, number = NULL, body = x.body
+/// Gives changes bodies of their own, so that they do not depend on events. They remain changes of their run: if the
+/// operation is stopped, the run may stay.
+const KEEP_CHANGES: &str = "UPDATE changes SET body = x.body
     FROM unnest($3, $4) AS x(revision, body)
     WHERE changes.thread = $1 AND changes.revision = x.revision AND changes.run = $2";
 /// Locks a run that may be removed.
@@ -131,7 +132,7 @@ impl Database {
         Ok(false)
     }
 
-    /// Reads a record in parts, and gives each of its changes a row of its own; `None` if the operation is stopped.
+    /// Reads a record in parts, and gives each of its changes a body of its own; `None` if the operation is stopped.
     async fn read_old(
         &self,
         old: &OldRun,
@@ -231,7 +232,7 @@ async fn remove_once(
         }
         if record.is_damaged || int8(record.events) != old.events {
             // The changes of events that cannot be read or are missing.
-            let sql = "DELETE FROM changes WHERE thread = $1 AND run = $2";
+            let sql = "DELETE FROM changes WHERE thread = $1 AND run = $2 AND body IS NULL";
             batch.push(sql, params![(old.thread.clone(), TEXT), (old.id.clone(), TEXT)]);
         }
         for sql in [

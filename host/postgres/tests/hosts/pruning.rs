@@ -157,6 +157,35 @@ async fn z8_runs_are_removed_while_hosts_commit_another_process_prunes_and_a_run
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn z8_a_run_whose_removal_was_interrupted_can_be_replayed_if_it_is_kept_from_then_on() {
+    let database = cluster().database().await;
+    let (store, behind) = (Arc::new(connect(&database).await), database.client().await);
+    store_run(&store, "r1", "t", vec![changed(1)]).await;
+    store_run(&store, "r2", "t", vec![changed(2), changed(3)]).await;
+    behind
+        .batch_execute("UPDATE runs SET started_at_ms = 10, updated_at_ms = 10 WHERE id = 'r2'")
+        .await
+        .unwrap();
+    let holds = database.client().await;
+    holds.batch_execute("BEGIN; SELECT FROM runs WHERE id = 'r2' FOR UPDATE").await.unwrap();
+    let prunes = Arc::clone(&store);
+    let pruning = tokio::spawn(async move { prunes.prune(PRUNING, &CancellationToken::new()).await });
+    until_locked("the removal of the second run", &behind).await;
+    pruning.abort();
+    assert!(pruning.await.is_err());
+    holds.batch_execute("ROLLBACK").await.unwrap();
+    let longer = PruneOptions { before_ms: 8, ..PRUNING };
+    assert_eq!(store.prune(longer, &CancellationToken::new()).await.unwrap().runs, 0);
+    let left = store.runs(RunFilter::default()).await.unwrap();
+    assert_eq!(left.iter().map(|run| run.run_id.as_str()).collect::<Vec<_>>(), ["r2"]);
+    let changes = store.changes("t", 0, 9).await.unwrap();
+    assert_eq!(changes.iter().map(|change| change.revision).collect::<Vec<_>>(), [1, 2, 3]);
+    assert_eq!(prune(&store).await.runs, 1);
+    let changes = store.changes("t", 0, 9).await.unwrap();
+    assert_eq!(changes.iter().map(|change| change.revision).collect::<Vec<_>>(), [3]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn z8_a_copied_run_gives_back_only_what_its_thread_was_charged_for() {
     let data = tempfile::tempdir().unwrap();
     let from = SqliteStore::open(data.path()).unwrap();
