@@ -8,6 +8,7 @@ use crate::connect::{Params, find, int8, params};
 use crate::database::Database;
 use crate::remove::{OldRun, PRUNED_THREAD, REST_OF_RUN, ROWS_AT_ONCE};
 use crate::schema;
+use crate::settings::check_copied;
 use crate::store::PostgresStore;
 use std::collections::{BTreeSet, HashMap};
 use tokio_postgres::Row;
@@ -19,7 +20,8 @@ use tollgate_store::{BlockingRun, PruneOptions, PruneReport, StoreError};
 /// The maximum number of blocking runs that are named.
 const MAX_NAMED: i64 = 20;
 
-/// Finds the open runs that keep old ones from being removed, with the number of each.
+/// Finds the open runs that keep old ones from being removed, with the number of each. The last two conditions on the
+/// status are those of the index.
 const HELD_BACK: &str = "SELECT o.id, o.status, count(*) FROM runs o JOIN runs r ON r.thread = o.thread
         AND r.status NOT IN ('running', 'waiting') AND r.updated_at_ms < $1 AND r.updated_at_ms >= o.started_at_ms
     WHERE o.status IN ('running', 'waiting') AND o.status <> 'completed' AND length(o.status) > 0
@@ -51,7 +53,8 @@ impl PostgresStore {
     /// it so, because hosts may be about to refer to it.
     ///
     /// # Errors
-    /// The role may not remove records, or the database cannot be read or written.
+    /// The role may not remove records, a copy into the database has not finished, or the database cannot be read or
+    /// written.
     pub async fn prune(
         &self,
         pruning: PruneOptions,
@@ -60,6 +63,10 @@ impl PostgresStore {
         if !pruning.dry_run {
             self.check_may_prune().await?;
         }
+        // A copy may have begun since this process connected.
+        let client = self.client().await?;
+        check_copied(&client, self.address()).await?;
+        client.finish();
         let database = self.database();
         let mut pruned = PruneReport { dry_run: pruning.dry_run, ..PruneReport::default() };
         pruned.held_back = database.held_back(pruning.before_ms).await?;

@@ -202,7 +202,12 @@ async fn z8_a_copied_run_gives_back_only_what_its_thread_was_charged_for() {
     behind.batch_execute("INSERT INTO component_sizes VALUES ('kit', 0, 100000)").await.unwrap();
     let bytes = "SELECT record_bytes FROM threads";
     assert!(number(&behind, bytes).await > 0);
-    let pruned = prune(&connect(&database).await).await;
+    let store = connect(&database).await;
+    behind.batch_execute("INSERT INTO settings VALUES ('copy', 'a directory')").await.unwrap();
+    let refused = store.prune(PRUNING, &CancellationToken::new()).await.unwrap_err();
+    assert_eq!(refused.remedy(), Some(&Remedy::RepeatCopy), "the copy would differ: {refused}");
+    behind.batch_execute("DELETE FROM settings WHERE name = 'copy'").await.unwrap();
+    let pruned = prune(&store).await;
     assert_eq!((pruned.runs, pruned.events, pruned.audit), (1, 3, 1));
     assert_eq!(number(&behind, "SELECT record_bytes FROM component_sizes").await, 100_000);
     assert_eq!(number(&behind, bytes).await, 0);
