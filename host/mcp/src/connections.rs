@@ -390,7 +390,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
         if !self.activity.is_known() {
             self.unknown_bytes += into.filled().len() - before;
             if self.unknown_bytes > MAX_UNKNOWN_BYTES {
-                // An error says that nothing was read.
+                // With an error, nothing counts as read.
                 into.set_filled(before);
                 return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
             }

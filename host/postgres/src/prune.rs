@@ -227,7 +227,7 @@ impl Database {
         pruned: &mut PruneReport,
         stop: &CancellationToken,
     ) -> Result<(), StoreError> {
-        let mut after = (i64::MIN, 0);
+        let mut after = (i64::MIN, 0_i64);
         while !stop.is_cancelled() {
             let next =
                 || params![(after.0, INT8), (after.1, INT8), (int8(before_ms), INT8), (ROWS_AT_ONCE, INT8)];

@@ -39,7 +39,7 @@ async fn a_schema_of_the_first_version_is_migrated_by_name() {
              ALTER TABLE components ALTER COLUMN bytes SET NOT NULL;
              ALTER TABLE hosts DROP COLUMN tools, DROP COLUMN config, DROP COLUMN unserved;
              DROP INDEX runs_by_short_id, runs_by_agent, runs_by_kind, runs_open, runs_by_principal, audit_by_time,
-                audit_by_kind, audit_by_decision, audit_by_component, audit_by_power;
+                audit_by_kind, audit_by_decision, audit_by_component, audit_by_power, run_components_by_digest;
              ALTER TABLE audit DROP COLUMN note, DROP COLUMN model;
              DROP FUNCTION begin_v1, claim_v1, claim_v2, commit_v1, commit_v2, events_v1, thread_v1;
              DELETE FROM refinery_schema_history WHERE version > 1",
@@ -48,7 +48,7 @@ async fn a_schema_of_the_first_version_is_migrated_by_name() {
         .unwrap();
     assert_eq!(refused(database.config()).await.remedy(), Some(&Remedy::MigrateSchema));
     let migrated = PostgresStore::migrate(&database.config()).await.unwrap();
-    assert_eq!((migrated.from, migrated.to), (1, 9));
+    assert_eq!((migrated.from, migrated.to), (1, 10));
     PostgresStore::connect(database.config()).await.unwrap();
     let key = PostgresStore::decisions_key(&database.config()).await.unwrap();
     assert!(key.len() == 64 && key.bytes().all(|digit| digit.is_ascii_hexdigit()));
