@@ -203,7 +203,8 @@ impl Database {
             let was_at_work = kept_since.get(thread).is_some_and(|since| *since <= ended_ms);
             // A parent that continues reads the result of its child.
             let is_child = row.get::<_, &str>(2) == "child";
-            if !was_at_work && !(is_child && self.has_open_parent(&run.id).await?) {
+            let is_needed = was_at_work || (is_child && self.has_open_parent(&run.id).await?);
+            if !is_needed {
                 removable.push(run);
             }
         }
