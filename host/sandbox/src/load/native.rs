@@ -67,8 +67,9 @@ impl Artifact {
 /// Bounds the freed memory that the C allocator keeps, so that a process returns to its size after
 /// calls that needed much. By default it keeps eight arenas per core, each as large as it ever was,
 /// and up to 32 MiB of each large block that was freed. This leaves as many arenas as the
-/// [`runtime`](crate::runtime()) has worker threads: with fewer, threads wait for each other. Programs
-/// call this when they start. Does nothing with other C libraries than glibc.
+/// [`runtime`](crate::runtime()) has worker threads: with fewer, threads wait for each other. A thread
+/// gives back what the arenas do not use, every ten seconds until the process ends. Programs call this
+/// once, when they start. Does nothing with other C libraries than glibc.
 pub fn return_freed_memory() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
@@ -79,6 +80,13 @@ pub fn return_freed_memory() {
             // SAFETY: the arguments are numbers. If a value is refused, nothing changes.
             unsafe { libc::mallopt(parameter, value) };
         }
+        let give_back = || loop {
+            std::thread::sleep(std::time::Duration::from_secs(10));
+            // SAFETY: the argument is a number. Memory in use is not touched.
+            unsafe { libc::malloc_trim(0) };
+        };
+        // Without this thread, the process only stays larger.
+        let _ = std::thread::Builder::new().name("tollgate-memory".to_owned()).spawn(give_back);
     }
 }
 
