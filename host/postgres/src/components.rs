@@ -2,7 +2,7 @@
 //! slow connection delays a large component and does not fail it. One to which no run refers is removed in two steps,
 //! hours apart, because hosts rely on the components that they have seen a while ago.
 
-use crate::connect::{Busy, Params, find, params, query, run};
+use crate::connect::{Busy, Params, params, query, run};
 use crate::database::Database;
 use crate::write::Batch;
 use std::sync::{Arc, PoisonError};
@@ -78,12 +78,8 @@ impl Database {
         self.send(mark, || params![(UNUSED, TEXT)]).await?;
         let sql = "SELECT substr(name, length($1) + 1) FROM settings WHERE CASE WHEN starts_with(name, $1)
             THEN value::int8 < (extract(epoch FROM clock_timestamp()) * 1000)::int8 - $2 END ORDER BY name";
-        let rows = self.read(|client| async move {
-            let rows = query(&client, sql, params![(UNUSED, TEXT), (UNUSED_FOR_MS, INT8)]).await?;
-            client.finish();
-            Ok(rows)
-        });
-        Ok(rows.await?.iter().map(|row| row.get(0)).collect())
+        let rows = self.rows(sql, || params![(UNUSED, TEXT), (UNUSED_FOR_MS, INT8)]).await?;
+        Ok(rows.iter().map(|row| row.get(0)).collect())
     }
 
     /// Removes a component that is marked, unless a run refers to it by now, which removes the mark.
@@ -116,30 +112,9 @@ impl Database {
         )))
     }
 
-    /// Runs a statement that may be repeated, and returns the number of rows that it changed.
-    pub(crate) async fn send(&self, sql: &str, row: impl Fn() -> Params) -> Result<u64, StoreError> {
-        self.read(|client| {
-            let row = row();
-            async move {
-                let changed = run(&client, sql, row).await?;
-                client.finish();
-                Ok(changed)
-            }
-        })
-        .await
-    }
-
     /// Returns the value of a query for bytes; `None` if there is no row.
     async fn bytes(&self, sql: &str, row: impl Fn() -> Params) -> Result<Option<Vec<u8>>, StoreError> {
-        self.read(|client| {
-            let row = row();
-            async move {
-                let rows = find(&client, sql, row).await?;
-                client.finish();
-                Ok(rows.first().map(|row| row.get(0)))
-            }
-        })
-        .await
+        Ok(self.rows(sql, row).await?.first().map(|row| row.get(0)))
     }
 }
 

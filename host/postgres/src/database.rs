@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
-use tokio_postgres::Error;
+use tokio_postgres::{Error, Row};
 use tollgate_agent::state::StateChange;
 use tollgate_store::rules::{CommitRows, aside, serialize};
 use tollgate_store::{
@@ -93,6 +93,32 @@ impl Database {
             }
             tokio::time::sleep(PAUSE).await;
         }
+    }
+
+    /// Runs a query that may be repeated, and returns its rows.
+    pub(crate) async fn rows(&self, sql: &str, values: impl Fn() -> Params) -> Result<Vec<Row>, StoreError> {
+        self.read(|client| {
+            let values = values();
+            async move {
+                let rows = find(&client, sql, values).await?;
+                client.finish();
+                Ok(rows)
+            }
+        })
+        .await
+    }
+
+    /// Runs a statement that may be repeated, and returns the number of rows that it changed.
+    pub(crate) async fn send(&self, sql: &str, values: impl Fn() -> Params) -> Result<u64, StoreError> {
+        self.read(|client| {
+            let values = values();
+            async move {
+                let changed = run(&client, sql, values).await?;
+                client.finish();
+                Ok(changed)
+            }
+        })
+        .await
     }
 
     /// Stores a commit.
@@ -341,15 +367,9 @@ impl Database {
     async fn principal_bytes(&self, principal: &str) -> Result<u64, StoreError> {
         // `0` is the character after the slash, and the ids are ordered by their bytes.
         let sql = "SELECT coalesce(sum(record_bytes), 0)::int8 FROM threads WHERE id >= $1 AND id < $2";
-        let read = self.read(|client| {
-            let (from, to) = (format!("{principal}/"), format!("{principal}0"));
-            async move {
-                let rows = find(&client, sql, params![(from, TEXT), (to, TEXT)]).await?;
-                client.finish();
-                Ok(rows.first().map_or(0, |row| row.get::<_, i64>(0).cast_unsigned()))
-            }
-        });
-        let bytes = read.await?;
+        let ends = || params![(format!("{principal}/"), TEXT), (format!("{principal}0"), TEXT)];
+        let rows = self.rows(sql, ends).await?;
+        let bytes = rows.first().map_or(0, |row| row.get::<_, i64>(0).cast_unsigned());
         Ok(self.sizes.keep_principal(principal, bytes))
     }
 
@@ -361,20 +381,12 @@ impl Database {
     ) -> Result<(u64, u64), StoreError> {
         let sql = "SELECT coalesce((SELECT record_bytes FROM threads WHERE id = $1), 0),
             (SELECT coalesce(sum(record_bytes), 0)::int8 FROM component_sizes WHERE component_id = $2)";
-        let read = self.read(|client| {
-            // The server would refuse both because of one that cannot exist.
-            let ids = [thread_id, component_id].map(|id| id.filter(|id| may_exist(id)).map(str::to_owned));
-            async move {
-                let [thread_id, component_id] = ids;
-                let rows = query(&client, sql, params![(thread_id, TEXT), (component_id, TEXT)]).await?;
-                client.finish();
-                let bytes = |at| rows.first().map_or(0, |row| row.get::<_, i64>(at).cast_unsigned());
-                Ok((bytes(0), bytes(1)))
-            }
-        });
-        let (of_thread, of_component) = read.await?;
-        let of_thread = thread_id.map_or(0, |id| self.sizes.keep_thread(id, of_thread));
-        let of_component = component_id.map_or(0, |id| self.sizes.keep_component(id, of_component));
+        // The server would refuse both because of one that cannot exist.
+        let ids = [thread_id, component_id].map(|id| id.filter(|id| may_exist(id)).map(str::to_owned));
+        let rows = self.rows(sql, || params![(ids[0].clone(), TEXT), (ids[1].clone(), TEXT)]).await?;
+        let bytes = |at| rows.first().map_or(0, |row| row.get::<_, i64>(at).cast_unsigned());
+        let of_thread = thread_id.map_or(0, |id| self.sizes.keep_thread(id, bytes(0)));
+        let of_component = component_id.map_or(0, |id| self.sizes.keep_component(id, bytes(1)));
         Ok((of_thread, of_component))
     }
 

@@ -4,7 +4,7 @@
 //! processes may remove the same runs. [`remove`](crate::remove) and [`pruned_threads`](crate::pruned_threads) leave
 //! marks among the settings, by which the next call finishes what an interrupted one has begun.
 
-use crate::connect::{Params, find, int8, params};
+use crate::connect::{int8, params};
 use crate::database::Database;
 use crate::remove::{OldRun, PRUNED_THREAD, REST_OF_RUN, ROWS_AT_ONCE};
 use crate::schema;
@@ -96,19 +96,6 @@ impl PostgresStore {
 }
 
 impl Database {
-    /// Runs a query that may be repeated.
-    async fn rows(&self, sql: &str, values: impl Fn() -> Params) -> Result<Vec<Row>, StoreError> {
-        self.read(|client| {
-            let values = values();
-            async move {
-                let rows = find(&client, sql, values).await?;
-                client.finish();
-                Ok(rows)
-            }
-        })
-        .await
-    }
-
     async fn held_back(&self, before_ms: u64) -> Result<Vec<BlockingRun>, StoreError> {
         let rows = self.rows(HELD_BACK, || params![(int8(before_ms), INT8), (MAX_NAMED, INT8)]).await?;
         let blocking =

@@ -66,12 +66,8 @@ impl Database {
     /// Joins the changes of a thread before the first one of a remaining run. The joined change takes the place of the
     /// last of them, and those before it are removed few at a time: until they are gone, they lead to the same state.
     async fn join_changes(&self, thread: &str, stop: &CancellationToken) -> Result<(), StoreError> {
-        let found = self.read(|client| async move {
-            let rows = query(&client, FIND_CHANGES, params![(thread.to_owned(), TEXT)]).await?;
-            client.finish();
-            Ok(rows.first().map_or((0, 0), |row| (row.get::<_, i64>(0), row.get::<_, i64>(1))))
-        });
-        let (number, last) = found.await?;
+        let found = self.rows(FIND_CHANGES, || params![(thread.to_owned(), TEXT)]).await?;
+        let (number, last): (i64, i64) = found.first().map_or((0, 0), |row| (row.get(0), row.get(1)));
         if number <= 1 {
             return Ok(());
         }

@@ -141,14 +141,9 @@ impl Database {
         let mut record = OldRecord::default();
         while !stop.is_cancelled() {
             let after = record.last;
-            let rows = self.read(|client| async move {
-                let row =
-                    params![(old.id.clone(), TEXT), (after, INT8), (EVENTS_READ, INT8), (BYTES_READ, INT8)];
-                let rows = query(&client, READ, row).await?;
-                client.finish();
-                Ok(rows)
-            });
-            let rows = rows.await?;
+            let next =
+                || params![(old.id.clone(), TEXT), (after, INT8), (EVENTS_READ, INT8), (BYTES_READ, INT8)];
+            let rows = self.rows(READ, next).await?;
             let is_last = rows.is_empty();
             let (read, changes) = aside(are_large(&rows), move || Ok(record.with(&rows))).await?;
             record = read;
@@ -175,13 +170,9 @@ impl Database {
     pub(crate) async fn remove_rest(&self, run_id: &str, stop: &CancellationToken) -> Result<(), StoreError> {
         let mut before = i64::MAX;
         while !stop.is_cancelled() {
-            let removed = self.read(|client| async move {
-                let row = params![(run_id.to_owned(), TEXT), (before, INT8), (ROWS_AT_ONCE, INT8)];
-                let rows = query(&client, REMOVE_REST, row).await?;
-                client.finish();
-                Ok(rows.iter().map(|row| row.get::<_, i64>(0)).min())
-            });
-            let Some(first) = removed.await? else {
+            let next = || params![(run_id.to_owned(), TEXT), (before, INT8), (ROWS_AT_ONCE, INT8)];
+            let removed = self.rows(REMOVE_REST, next).await?;
+            let Some(first) = removed.iter().map(|row| row.get::<_, i64>(0)).min() else {
                 // Another process may be removing them.
                 let sql = "DELETE FROM settings WHERE name = $1 AND (EXISTS (SELECT FROM runs WHERE id = $2)
                     OR NOT EXISTS (SELECT FROM events WHERE run = $2))";

@@ -3,7 +3,7 @@
 
 use crate::commit::rests;
 use crate::config::PostgresConfig;
-use crate::connect::{Busy, PAUSE, check_lease, find, params, pool, query, single, to_its_end};
+use crate::connect::{Busy, PAUSE, check_lease, find, params, pool, single, to_its_end};
 use crate::conversations::{Conversations, KnownConversation};
 use crate::database::{Database, READ_PATIENCE};
 use crate::hints::HintExchange;
@@ -159,13 +159,9 @@ impl PostgresStore {
         let mut last = String::new();
         loop {
             let after = last.as_str();
-            let runs = self.database.read(|client| async move {
-                let sql = "SELECT id FROM runs WHERE id > $1 ORDER BY id LIMIT 500";
-                let rows = query(&client, sql, params![(after.to_owned(), TEXT)]).await?;
-                client.finish();
-                Ok(rows.iter().map(|row| row.get(0)).collect::<Vec<String>>())
-            });
-            let runs = runs.await?;
+            let sql = "SELECT id FROM runs WHERE id > $1 ORDER BY id LIMIT 500";
+            let rows = self.database.rows(sql, || params![(after.to_owned(), TEXT)]).await?;
+            let runs: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
             let Some(newest) = runs.last() else { return Ok(verified) };
             last.clone_from(newest);
             let reading = stream::iter(runs).map(|run_id| async move {
@@ -415,13 +411,7 @@ impl AuditStore for PostgresStore {
     async fn tool_health(&self) -> Result<Vec<ToolHealth>, StoreError> {
         let sql =
             "SELECT tool_name, component_id, digest, traps FROM tool_health ORDER BY tool_name COLLATE \"C\"";
-        self.database
-            .read(|client| async move {
-                let rows = query(&client, sql, Vec::new()).await?;
-                client.finish();
-                Ok(rows.iter().map(audit::read_health).collect())
-            })
-            .await
+        Ok(self.database.rows(sql, Vec::new).await?.iter().map(audit::read_health).collect())
     }
 }
 
