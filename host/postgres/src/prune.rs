@@ -130,8 +130,7 @@ impl Database {
             let (old, last) = self.old_runs(before_ms, &after).await?;
             let Some(last) = last else { break };
             if pruned.dry_run {
-                let ids: Vec<&str> = old.iter().map(|run| run.id.as_str()).collect();
-                self.count(&ids, pruned).await?;
+                self.count(&old, pruned).await?;
             } else {
                 let mut threads = BTreeSet::new();
                 for run in &old {
@@ -149,15 +148,15 @@ impl Database {
     }
 
     /// Counts what would be removed, in parts.
-    async fn count(&self, ids: &[&str], pruned: &mut PruneReport) -> Result<(), StoreError> {
-        for ids in ids.chunks(100) {
-            let ids = || ids.iter().map(|id| (*id).to_owned()).collect::<Vec<String>>();
-            let counted = self.rows(COUNT, || params![(ids(), TEXT_ARRAY)]).await?;
+    async fn count(&self, old: &[OldRun], pruned: &mut PruneReport) -> Result<(), StoreError> {
+        for part in old.chunks(100) {
+            let ids: Vec<String> = part.iter().map(|run| run.id.clone()).collect();
+            let counted = self.rows(COUNT, || params![(ids.clone(), TEXT_ARRAY)]).await?;
             for row in &counted {
                 pruned.events += count(row, 0);
                 pruned.audit += count(row, 1);
             }
-            pruned.runs += ids().len() as u64;
+            pruned.runs += part.len() as u64;
         }
         Ok(())
     }

@@ -44,23 +44,21 @@ enum Forgetting {
 impl Database {
     /// Removes a thread of which nothing is left that lasts, or joins the first changes of another one.
     pub(crate) async fn tidy_thread(&self, thread: &str, stop: &CancellationToken) -> Result<(), StoreError> {
-        let mut is_kept = false;
-        while !is_kept && !stop.is_cancelled() {
+        while !stop.is_cancelled() {
             match self.read(|client| forget_once(client, &self.begin, thread)).await? {
-                Forgetting::Kept => is_kept = true,
-                Forgetting::Part => {}
-                Forgetting::Whole => break,
+                Forgetting::Part => continue,
+                Forgetting::Kept => self.join_changes(thread, stop).await?,
+                Forgetting::Whole => {}
             }
+            if stop.is_cancelled() {
+                break;
+            }
+            let sql = "DELETE FROM settings WHERE name = $1";
+            let mark = || params![(format!("{PRUNED_THREAD}{thread}"), TEXT)];
+            return self.send(sql, mark).await.map(drop);
         }
-        if is_kept {
-            self.join_changes(thread, stop).await?;
-        }
-        if stop.is_cancelled() {
-            // The next call finds the thread by its mark.
-            return Ok(());
-        }
-        let sql = "DELETE FROM settings WHERE name = $1";
-        self.send(sql, || params![(format!("{PRUNED_THREAD}{thread}"), TEXT)]).await.map(drop)
+        // The next call finds the thread by its mark.
+        Ok(())
     }
 
     /// Joins the changes of a thread before the first one of a remaining run. The joined change takes the place of the

@@ -194,11 +194,12 @@ async fn remove_once(
     before_ms: u64,
     record: &OldRecord,
 ) -> Result<Removal, Error> {
-    let (id, thread) = (|| params![(old.id.clone(), TEXT)], || params![(old.thread.clone(), TEXT)]);
+    let id = || params![(old.id.clone(), TEXT)];
+    let lock_thread = "SELECT 1 FROM threads WHERE id = $1 FOR UPDATE";
     let remove_audit = audit::remove_of_run();
     let (begun, locked, found, audit) = futures::join!(
         client.batch_execute(begin),
-        query(&client, "SELECT 1 FROM threads WHERE id = $1 FOR UPDATE", thread()),
+        query(&client, lock_thread, params![(old.thread.clone(), TEXT)]),
         query(&client, LOCK, params![(old.id.clone(), TEXT), (int8(before_ms), INT8)]),
         query(&client, &remove_audit, params![(old.id.clone(), TEXT), (ROWS_AT_ONCE, INT8)])
     );
