@@ -351,16 +351,18 @@ impl Database {
             Some(known) => known,
             None => self.record_bytes(thread_id, component_id).await?,
         };
-        let of_principal = match principal.map(|name| (name, self.sizes.known_principal(name))) {
-            None => 0,
-            Some((_, Some(known))) => known,
-            Some((name, None)) => self.principal_bytes(name).await?,
+        if let Some(id) = component_id {
+            self.limits.check_component(id, of_component)?;
+        }
+        if let Some(id) = thread_id {
+            self.limits.check_thread(id, of_thread)?;
+        }
+        let Some(principal) = principal else { return Ok(()) };
+        let of_principal = match self.sizes.known_principal(principal) {
+            Some(known) => known,
+            None => self.principal_bytes(principal).await?,
         };
-        let limits = &self.limits;
-        component_id
-            .map_or(Ok(()), |id| limits.check_component(id, of_component))
-            .and_then(|()| thread_id.map_or(Ok(()), |id| limits.check_thread(id, of_thread)))
-            .and_then(|()| principal.map_or(Ok(()), |name| limits.check_principal(name, of_principal)))
+        self.limits.check_principal(principal, of_principal)
     }
 
     /// Reads the size of the records of the threads of a principal, in bytes.
