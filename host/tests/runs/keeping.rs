@@ -1,6 +1,6 @@
 //! Tests of the store's limits, of pruning, and of damage.
 
-use crate::rules::{changed, commit, started};
+use crate::rules::{changed, commit, finished, started};
 use crate::with_each_store;
 use crate::world::{named, toolbox};
 use serde_json::{Value, json};
@@ -128,10 +128,6 @@ async fn z8_a_disk_that_is_almost_full_takes_no_new_call_and_no_new_run() {
     host.store().commit(commit("r", 0, vec![started("r"), changed(1, 10)])).await.unwrap();
     drop(host);
     assert_eq!(code(&open(0), "add", "t").await, None);
-}
-
-fn finished() -> Event {
-    Event::RunFinished { status: RunStatus::Completed, text: String::new(), usage: Box::default() }
 }
 
 async fn prune(folder: &Path, before_ms: u64, dry_run: bool) -> PruneReport {

@@ -1,16 +1,12 @@
 //! Removing old runs. The tests of each durable store include this file and the rules.
 
-use crate::rules::{appended, changed, changed_commit, commit, started};
+use crate::rules::{appended, changed, changed_commit, commit, finished, started};
 use crate::with_each_store;
 use std::sync::Arc;
 use tollgate::store::{AuditFilter, AuditKind, AuditRecord, Commit, RunFilter, StoreLimits};
 use tollgate_agent::message::Message;
 use tollgate_agent::run::event::{CheckedCall, ToolVersion};
-use tollgate_agent::run::{Event, RunStatus, Task};
-
-fn finished() -> Event {
-    Event::RunFinished { status: RunStatus::Completed, text: String::new(), usage: Box::default() }
-}
+use tollgate_agent::run::{Event, Task};
 
 /// Returns the first event of a run below another one.
 fn started_below(run: &str, parent: &str) -> Event {

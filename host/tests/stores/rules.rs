@@ -41,6 +41,10 @@ pub(crate) fn changed(revision: u64, value: u64) -> Event {
     Event::CallFinished(Arc::new(FinishedCall { change, ..FinishedCall::new("c", "echo", end) }))
 }
 
+pub(crate) fn finished() -> Event {
+    Event::RunFinished { status: RunStatus::Completed, text: String::new(), usage: Box::default() }
+}
+
 pub(crate) fn commit(run: &str, after: u64, events: Vec<Event>) -> Commit {
     Commit::new(Arc::from(run), Arc::from("t"), after, 7, events)
 }
@@ -463,8 +467,7 @@ with_each_store! {
         store.commit(changed_commit(step, carries_out)).await.unwrap();
         assert!(other.runs_with_commands(&runs).await.unwrap().is_empty());
         // Nothing is sent to a run that has ended.
-        let end = Event::RunFinished { status: RunStatus::Completed, text: String::new(), usage: Box::default() };
-        store.commit(commit("q", 1, vec![end])).await.unwrap();
+        store.commit(commit("q", 1, vec![finished()])).await.unwrap();
         assert!(!other.send("q", "3", cancel()).await.unwrap());
         assert!(other.commands("q").await.unwrap().is_empty());
         // The other process learns of events, too.

@@ -2,9 +2,9 @@
 
 use crate::cluster::cluster;
 use crate::proxy::{Mode, Proxy};
-use crate::{commit, prompt, started, until};
+use crate::{commit, finished, prompt, started, until};
 use tollgate::store::{CoordinationStore, RunCommand, RunStore};
-use tollgate_agent::run::{Event, RunStatus};
+use tollgate_agent::run::Event;
 use tollgate_postgres::{PostgresConfig, PostgresStore};
 
 fn message() -> RunCommand {
@@ -26,10 +26,8 @@ async fn a_command_whose_answer_is_lost_is_stored_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_whose_answer_is_lost_is_not_stored_again_after_another_host_has_carried_it_out() {
     let added = Event::MessageAdded { text: "Go on.".to_owned() };
-    let ended =
-        Event::RunFinished { status: RunStatus::Completed, text: String::new(), usage: Box::default() };
     // The run goes on, or has ended before the command is sent again.
-    for carried_out in [vec![added.clone()], vec![added, ended]] {
+    for carried_out in [vec![added.clone()], vec![added, finished()]] {
         let database = cluster().database().await;
         let proxy = Proxy::start(cluster().socket()).await;
         let config = PostgresConfig::new(&proxy.url(&database.name)).unwrap();

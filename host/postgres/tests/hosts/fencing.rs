@@ -2,7 +2,7 @@
 
 use crate::cluster::cluster;
 use crate::proxy::{Mode, Proxy};
-use crate::{PATIENCE, commit, prompt, started, step, until, until_locked};
+use crate::{PATIENCE, call, commit, prompt, started, step, until, until_locked};
 use std::time::Duration;
 use tollgate::store::{
     AuditFilter, AuditKind, AuditRecord, AuditStore, Commit, CommitError, CoordinationStore, RunCommand,
@@ -225,15 +225,7 @@ async fn a_commit_whose_answer_is_lost_is_stored_once() {
     assert_eq!(numbers, [1, 2, 3, 4, 5, 6]);
     // The first commit of a run, and a change of state.
     proxy.set(Mode::LoseCommit);
-    store
-        .commit(commit(
-            "s",
-            1,
-            0,
-            vec![started("s", crate::Task::Call { tool_name: "x".into(), arguments: "".into() })],
-        ))
-        .await
-        .unwrap();
+    store.commit(commit("s", 1, 0, vec![started("s", call())])).await.unwrap();
     proxy.set(Mode::LoseCommit);
     let change = tollgate_agent::state::StateChange { revision: 1, updates: [].into() };
     store.change("u", change).await.unwrap();

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tollgate::store::Commit;
 use tollgate_agent::context::RunIdentity;
-use tollgate_agent::run::{AgentSpec, Event, RunLimits, RunSpec, Task};
+use tollgate_agent::run::{AgentSpec, Event, RunLimits, RunSpec, RunStatus, Task};
 
 /// How long a test waits for what must happen.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -65,6 +65,10 @@ fn started(run: &str, task: Task) -> Event {
         detached: false,
     };
     Event::RunStarted { spec: Arc::new(spec) }
+}
+
+fn finished() -> Event {
+    Event::RunFinished { status: RunStatus::Completed, text: String::new(), usage: Box::default() }
 }
 
 fn prompt() -> Task {

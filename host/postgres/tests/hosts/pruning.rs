@@ -2,7 +2,7 @@
 
 use crate::cluster::{Database, cluster};
 use crate::components::file;
-use crate::{call, commit, prompt, started, step, until, until_locked};
+use crate::{call, commit, finished, prompt, started, step, until, until_locked};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_postgres::NoTls;
@@ -15,7 +15,7 @@ use tollgate_agent::digest::digest;
 use tollgate_agent::message::Message;
 use tollgate_agent::outcome::ToolResult;
 use tollgate_agent::run::event::{CheckedCall, FinishedCall, ToolVersion};
-use tollgate_agent::run::{CallEnd, Event, RunStatus};
+use tollgate_agent::run::{CallEnd, Event};
 use tollgate_agent::state::{KeyUpdate, StateChange};
 use tollgate_postgres::{PostgresConfig, PostgresStore};
 
@@ -27,10 +27,6 @@ async fn prune(store: &PostgresStore) -> PruneReport {
 
 async fn connect(database: &Database) -> PostgresStore {
     PostgresStore::connect(database.config()).await.unwrap()
-}
-
-fn finished() -> Event {
-    Event::RunFinished { status: RunStatus::Completed, text: String::new(), usage: Box::default() }
 }
 
 fn changed(revision: u64) -> Event {
