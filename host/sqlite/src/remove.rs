@@ -324,9 +324,7 @@ mod tests {
             call_id: "c".into(),
             tool_name: "echo".into(),
             owner: Some(ToolVersion { id: "kit".into(), version: "1".into() }),
-            arguments: None,
-            fault: None,
-            tool: None,
+            ..CheckedCall::default()
         };
         let mut events =
             vec![Event::RunStarted { spec: Arc::new(spec) }, Event::CallProposed(Arc::new(proposed))];

@@ -150,9 +150,7 @@ with_each_store! {
                 call_id: "c".into(),
                 tool_name: "echo".into(),
                 owner: Some(ToolVersion { id: "kit".into(), version: "1".into() }),
-                arguments: None,
-                fault: None,
-                tool: None,
+                ..CheckedCall::default()
             };
             let text = "x".repeat(3_000);
             let events = vec![

@@ -243,7 +243,7 @@ pub enum Event {
 }
 
 /// A checked call: a known tool and its arguments, or the problem with them.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct CheckedCall {
     /// The call's id, unique within the run.
     pub call_id: SmolStr,

@@ -47,10 +47,8 @@ fn proposed(call_id: &str, tool: &str, arguments: Value) -> Event {
     Event::CallProposed(Arc::new(CheckedCall {
         call_id: call_id.into(),
         tool_name: tool.into(),
-        owner: None,
         arguments: Some(Arguments::from_value(arguments)),
-        fault: None,
-        tool: None,
+        ..CheckedCall::default()
     }))
 }
 

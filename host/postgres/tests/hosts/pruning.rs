@@ -42,9 +42,7 @@ fn proposed() -> Event {
         call_id: "c".into(),
         tool_name: "echo".into(),
         owner: Some(ToolVersion { id: "kit".into(), version: "1".into() }),
-        arguments: None,
-        fault: None,
-        tool: None,
+        ..CheckedCall::default()
     }))
 }
 
