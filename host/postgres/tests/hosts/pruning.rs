@@ -2,10 +2,10 @@
 
 use crate::cluster::{Database, cluster};
 use crate::components::file;
+use crate::roles::database_with_roles;
 use crate::{call, commit, finished, prompt, started, step, until, until_locked};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio_postgres::NoTls;
 use tokio_util::sync::CancellationToken;
 use tollgate::store::{
     AuditKind, AuditRecord, Commit, ComponentStore, CoordinationStore, PruneOptions, PruneReport, Remedy,
@@ -270,29 +270,15 @@ async fn z8_a_component_without_runs_is_removed_once_no_host_relies_on_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_role_of_the_hosts_may_count_old_runs_and_not_remove_them() {
-    let database = cluster().empty_database().await;
-    let name = &database.name;
-    let (owner, role) = (format!("owner_{name}"), format!("host_{name}"));
-    let create = format!(
-        "CREATE ROLE {owner} LOGIN; CREATE ROLE {role} LOGIN; ALTER DATABASE {name} OWNER TO {owner}"
-    );
-    database.client().await.batch_execute(&create).await.unwrap();
-    let config = |role: &str| {
-        PostgresConfig::new(&cluster().url(name).replace("tollgate@", &format!("{role}@"))).unwrap()
-    };
-    PostgresStore::migrate(&config(&owner)).await.unwrap();
-    let url = cluster().url(name).replace("tollgate@", &format!("{owner}@"));
-    let (owns, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
-    tokio::spawn(connection);
-    owns.batch_execute(&PostgresStore::grants_sql(&role)).await.unwrap();
-    let store = PostgresStore::connect(config(&role)).await.unwrap();
+    let (owner, role) = database_with_roles().await;
+    let store = PostgresStore::connect(PostgresConfig::new(&role).unwrap()).await.unwrap();
     store_run(&store, "r", "t", vec![changed(1)]).await;
     let refused = store.prune(PRUNING, &CancellationToken::new()).await.unwrap_err();
     assert_eq!(refused.remedy(), Some(&Remedy::PruneAsOwner));
     assert!(refused.to_string().contains("the role lacks DELETE on events, "), "{refused}");
     let counted = PruneOptions { dry_run: true, ..PRUNING };
     assert_eq!(store.prune(counted, &CancellationToken::new()).await.unwrap().runs, 1);
-    let owner = PostgresStore::connect(config(&owner)).await.unwrap();
+    let owner = PostgresStore::connect(PostgresConfig::new(&owner).unwrap()).await.unwrap();
     assert_eq!(prune(&owner).await.runs, 1);
     assert!(store.runs(RunFilter::default()).await.unwrap().is_empty());
 }

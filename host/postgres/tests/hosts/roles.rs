@@ -3,8 +3,8 @@
 use crate::cluster::cluster;
 use crate::working::{options, question, run_of, story, until_status, yes};
 use std::sync::Arc;
-use tokio_postgres::NoTls;
 use tokio_postgres::error::SqlState;
+use tokio_postgres::{Client, NoTls};
 use tokio_util::sync::CancellationToken;
 use tollgate::RunRequest;
 use tollgate::store::{AuditKind, AuditRecord, AuditStore as _, RunCommand, Store};
@@ -14,8 +14,14 @@ use tollgate_postgres::{PostgresConfig, PostgresStore};
 const RECORDS: [&str; 7] =
     ["events", "messages", "changes", "audit", "components", "component_parts", "run_components"];
 
-#[tokio::test(flavor = "multi_thread")]
-async fn the_role_of_the_hosts_drives_runs_and_cannot_alter_what_was_recorded() {
+async fn connect(url: &str) -> Client {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client
+}
+
+/// Creates a database with the two roles, and the schema. Returns the URLs of its owner and of the hosts.
+pub(crate) async fn database_with_roles() -> (String, String) {
     let database = cluster().empty_database().await;
     let name = &database.name;
     let (owner, role) = (format!("owner_{name}"), format!("host_{name}"));
@@ -25,11 +31,14 @@ async fn the_role_of_the_hosts_drives_runs_and_cannot_alter_what_was_recorded() 
     database.client().await.batch_execute(&create).await.unwrap();
     let url = |role: &str| cluster().url(name).replace("tollgate@", &format!("{role}@"));
     PostgresStore::migrate(&PostgresConfig::new(&url(&owner)).unwrap()).await.unwrap();
-    let (owns, connection) = tokio_postgres::connect(&url(&owner), NoTls).await.unwrap();
-    tokio::spawn(connection);
-    owns.batch_execute(&PostgresStore::grants_sql(&role)).await.unwrap();
+    connect(&url(&owner)).await.batch_execute(&PostgresStore::grants_sql(&role)).await.unwrap();
+    (url(&owner), url(&role))
+}
 
-    let config = PostgresConfig::new(&url(&role)).unwrap().with_connections(4).unwrap();
+#[tokio::test(flavor = "multi_thread")]
+async fn the_role_of_the_hosts_drives_runs_and_cannot_alter_what_was_recorded() {
+    let (owner, role) = database_with_roles().await;
+    let config = PostgresConfig::new(&role).unwrap().with_connections(4).unwrap();
     let store = Arc::new(PostgresStore::connect(config).await.unwrap());
     assert!(!store.warnings().await.unwrap().iter().any(|warning| warning.contains("may alter")));
     let directory = tempfile::tempdir().unwrap();
@@ -52,8 +61,7 @@ async fn the_role_of_the_hosts_drives_runs_and_cannot_alter_what_was_recorded() 
     store.record_audit(vec![AuditRecord::at(9, AuditKind::Grant, "person", "granted")]).await.unwrap();
     assert!(run_of(&host, &asks).await.owner.is_none());
 
-    let (compromised, connection) = tokio_postgres::connect(&url(&role), NoTls).await.unwrap();
-    tokio::spawn(connection);
+    let (owns, compromised) = (connect(&owner).await, connect(&role).await);
     let denied = async |sql: String| {
         let why = compromised.batch_execute(&sql).await.expect_err(&sql);
         assert_eq!(why.code(), Some(&SqlState::INSUFFICIENT_PRIVILEGE), "{sql}: {why:?}");
