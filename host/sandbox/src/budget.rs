@@ -123,6 +123,19 @@ impl MemoryBudget {
         Some(Reservation { permit })
     }
 
+    /// Reserves what is missing until `held` has this many bytes. Returns `false` and changes nothing if
+    /// that is not free.
+    #[must_use]
+    pub fn try_grow_to(&self, held: &mut Option<Reservation>, bytes: u64) -> bool {
+        match held {
+            Some(held) => held.try_grow(bytes.saturating_sub(held.bytes())),
+            None => {
+                *held = self.try_reserve(bytes);
+                held.is_some()
+            }
+        }
+    }
+
     /// Reserves this many bytes, waiting in request order until they are free. Reserves the
     /// budget without loaded code if that is smaller. Dropping the future gives up the place in
     /// the queue.

@@ -62,7 +62,7 @@ impl ReservedReply {
 
 impl ReplyMemory for ReservedReply {
     fn reserve(&self, bytes: u64) -> Result<(), String> {
-        grow(&mut self.held(), &self.budget, bytes).then_some(()).ok_or_else(|| {
+        self.budget.try_grow_to(&mut self.held(), bytes).then_some(()).ok_or_else(|| {
             let what = format!("the model's reply, which takes at least {bytes} bytes");
             overloaded(&what, &self.budget)
         })
@@ -176,7 +176,7 @@ impl CountedAnswers {
             self.held = None;
             return true;
         }
-        let fits = grow(&mut self.held, budget, bytes);
+        let fits = budget.try_grow_to(&mut self.held, bytes);
         if let Some(held) = &mut self.held {
             held.shrink_to(bytes);
         }
@@ -226,7 +226,7 @@ impl ConversationMemory {
         self.answers.count(event, messages);
         // A run with too many answers is not refused forever: it fails at its next request to the model.
         let is_busy = matches!(self.answers.try_reserve(budget), Err(NoAnswerMemory::Busy(_)));
-        !is_busy && (reply == 0 || grow(&mut self.replies, budget, held + reply))
+        !is_busy && (reply == 0 || budget.try_grow_to(&mut self.replies, held + reply))
     }
 }
 
@@ -238,17 +238,6 @@ pub(super) fn overloaded(what: &str, budget: &MemoryBudget) -> String {
         budget.total_bytes(),
         budget.limit_place()
     )
-}
-
-/// Reserves until this many bytes are held. Returns `false` if they are not free.
-pub(super) fn grow(held: &mut Option<Reservation>, budget: &MemoryBudget, bytes: u64) -> bool {
-    match held {
-        Some(held) => held.try_grow(bytes.saturating_sub(held.bytes())),
-        None => {
-            *held = budget.try_reserve(bytes);
-            held.is_some()
-        }
-    }
 }
 
 /// Returns the memory that a run needs for the answers among these messages, in bytes.

@@ -1,6 +1,6 @@
 //! Memory for arguments, reserved before they are parsed, and for the copies of a large state.
 
-use super::conversation_memory::{PATIENCE, grow, overloaded};
+use super::conversation_memory::{PATIENCE, overloaded};
 use super::driver::Driver;
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -98,7 +98,7 @@ impl Driver {
         let budget = &self.parts.services.memory_budget;
         let bytes = (state_bytes as u64 * STATE_COPIES).min(budget.total_bytes() / REPLY_PART);
         let held = self.state_memory.as_ref().map_or(0, Reservation::bytes);
-        if bytes <= held || grow(&mut self.state_memory, budget, bytes) {
+        if bytes <= held || budget.try_grow_to(&mut self.state_memory, bytes) {
             return input;
         }
         if let Input::Start(spec) = &input
