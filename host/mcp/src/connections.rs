@@ -318,7 +318,7 @@ pub struct Connection<S> {
     activity: Arc<Activity>,
     /// Whether the server has begun to read.
     began: bool,
-    /// The number of bytes that were read since the last answer, unless it has shown a credential.
+    /// The number of bytes read since the last answer, as long as no credential was shown.
     unknown_bytes: usize,
     /// When it is checked next, and the number of its requests at the last check.
     look: Pin<Box<Sleep>>,

@@ -381,7 +381,7 @@ fn declared_bytes(parts: &Parts) -> Option<usize> {
     length.and_then(|length| length.parse().ok())
 }
 
-/// Returns whether the service of the protocol reads the body as a message. Media types have no case.
+/// Returns whether the service of the protocol reads the body as a message. Media types are case-insensitive.
 fn is_json(headers: &HeaderMap) -> bool {
     let given = headers.get(header::CONTENT_TYPE).and_then(|given| given.to_str().ok()).unwrap_or_default();
     given.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json")

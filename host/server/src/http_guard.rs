@@ -182,8 +182,8 @@ fn is_known_host(state: &ServerState, host: &str) -> bool {
     LOOPBACK.contains(&name.as_str()) || is_address || state.config.hosts.iter().any(configured)
 }
 
-/// Returns the host without its port; `None` if something else than a port follows it, which the addresses
-/// in answers would repeat. Colons within brackets belong to an IPv6 address.
+/// Returns the host without its port; `None` if anything but a port follows it, because addresses in answers
+/// would repeat that. Colons within brackets belong to an IPv6 address.
 fn without_port(host: &str) -> Option<&str> {
     let end = host.rfind(']').map_or(0, |at| at + 1);
     let Some(colon) = host[end..].find(':').map(|at| end + at) else { return Some(host) };

@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// How long a child that has ended waits for memory to parse its answer.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
-/// An answer that takes less memory once parsed is parsed without a reservation, in bytes.
+/// The memory in bytes up to which an answer is parsed without a reservation.
 const SMALL_ANSWER_BYTES: u64 = 256 * 1024;
 /// The answer is parsed, and copied for the call that asked.
 const ANSWER_COPIES: u64 = 2;
@@ -211,7 +211,7 @@ impl Host {
         let bytes = run.output_bytes().saturating_mul(ANSWER_COPIES);
         let (budget, is_large) = (self.memory_budget(), bytes > SMALL_ANSWER_BYTES);
         let memory = match is_large && bytes <= budget.total_bytes() {
-            // The run that waits for it holds memory.
+            // The run that waits for it holds memory, so it must not queue for more.
             true => budget.reserve_unqueued(bytes, ANSWER_PATIENCE).await,
             false => None,
         };

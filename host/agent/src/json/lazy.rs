@@ -125,7 +125,7 @@ impl LazyJson {
     }
 }
 
-/// Returns the most numbers with an exponent that a text can have.
+/// Returns an upper bound for how many numbers in a text have an exponent.
 fn exponents(text: &str) -> u64 {
     let bytes = text.as_bytes();
     let follows_digit = |at: &usize| at.checked_sub(1).is_some_and(|before| bytes[before].is_ascii_digit());

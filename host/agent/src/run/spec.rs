@@ -86,8 +86,8 @@ pub struct Decision {
     /// line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
-    /// Whether the principal sent an API key, which programs use, and not the cookie of a session. Records of
-    /// earlier versions do not say so.
+    /// Whether the principal sent an API key, which programs use, rather than the cookie of a session. `false`
+    /// in records of earlier versions.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_key: bool,
     /// The time of the decision, in milliseconds since the Unix epoch; 0 means the time at which

@@ -127,7 +127,7 @@ async fn prune(
 /// dropped. A server may run for months.
 ///
 /// # Errors
-/// The role of the database may not remove runs: nothing would enforce the key.
+/// The role of the database may not remove runs, so `keep` would not be enforced.
 #[cfg(any(feature = "mcp", feature = "postgres"))]
 pub(crate) async fn keep_pruned(
     globals: &Globals,
@@ -178,7 +178,7 @@ impl KeptStore {
     }
 }
 
-/// Explains that this host may not do what `keep` says.
+/// Returns the failure of a host whose role may not enforce `keep`.
 #[cfg(feature = "postgres")]
 fn unenforced(why: &StoreError) -> Failure {
     if why.remedy() != Some(&Remedy::PruneAsOwner) {

@@ -67,8 +67,8 @@ impl Artifact {
 /// Bounds the freed memory that the C allocator keeps, so that a process returns to its size after
 /// calls that needed much. By default it keeps eight arenas per core, each as large as it ever was,
 /// and up to 32 MiB of each large block that was freed. This leaves as many arenas as the
-/// [`runtime`](crate::runtime()) has worker threads: with fewer, threads wait for each other. A thread
-/// gives back what the arenas do not use, every ten seconds until the process ends. Programs call this
+/// [`runtime`](crate::runtime()) has worker threads: with fewer, threads wait for each other. Every
+/// ten seconds until the process ends, a thread gives back what the arenas do not use. Programs call this
 /// once, when they start. Does nothing with other C libraries than glibc.
 pub fn return_freed_memory() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]

@@ -21,7 +21,7 @@ pub struct Principal {
     pub agents: Vec<String>,
     /// The tools it may call, as patterns with `*`; all if empty.
     pub tools: Vec<String>,
-    /// Whether the credential is a key, and not a session.
+    /// Whether the credential is a key rather than a session.
     pub has_key: bool,
 }
 

@@ -151,7 +151,8 @@ pub(super) async fn usage(
     Ok(Json(rows.table(complete_from)))
 }
 
-/// Returns the newest runs of this time, and the time from which on they are complete if there may be more.
+/// Returns the newest runs of this period. If there may be more, also returns the time since which they are
+/// complete.
 async fn runs(state: &ServerState, from: u64, to: u64) -> Result<(Vec<RunSummary>, Option<u64>), Problem> {
     let mut filter =
         RunFilter { from_ms: Some(from), to_ms: Some(to), limit: AT_ONCE, ..RunFilter::default() };
@@ -171,8 +172,8 @@ async fn runs(state: &ServerState, from: u64, to: u64) -> Result<(Vec<RunSummary
     }
 }
 
-/// Removes what may be incomplete from the newest runs or calls: those of the oldest millisecond. Returns the
-/// time from which on nothing is missing, so that a request for the time before it counts nothing twice.
+/// Removes the runs or calls of the oldest millisecond, of which some may be missing. Returns the time since
+/// which the others are complete: a request for the time before it counts nothing twice.
 fn cut<T>(newest: &mut Vec<T>, at_ms: impl Fn(&T) -> u64) -> Option<u64> {
     let complete_from = at_ms(newest.last()?) + 1;
     newest.retain(|one| at_ms(one) >= complete_from);

@@ -146,7 +146,7 @@ async fn begin_session(
     user_agent: Option<String>,
 ) -> Result<HeaderValue, Problem> {
     let place = place(&PLACES).await?;
-    // A code works once, and only an operator makes one.
+    // Codes need no limit: each works once, and only an operator makes them.
     let key = state.access.credential(&digest(code.trim())).map_err(|e| Problem::internal(&e))?;
     if let Some(key) = key.filter(|found| !found.is_session) {
         state.load.share(&key.principal.name).sign_in()?;

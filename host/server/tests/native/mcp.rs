@@ -448,7 +448,7 @@ async fn a_question_of_a_session_is_answered_only_with_a_key_that_may_decide() {
         let detail = problem["detail"].as_str().unwrap();
         assert!(detail.contains(&format!("{}/console/waiting", server.url)), "{detail}");
     }
-    // Media types have no case and may have parameters.
+    // Media types are case-insensitive and may have parameters.
     for kind in ["Application/JSON", "APPLICATION/JSON ; charset=utf-8"] {
         let refused = post_as(kind, answer("accept")).await.unwrap();
         assert_eq!(refused.status(), StatusCode::FORBIDDEN, "{kind}");

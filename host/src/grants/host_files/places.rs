@@ -108,8 +108,8 @@ fn id(found: &Metadata) -> (u64, u64) {
 }
 
 /// Returns whether the granted directory contains another hard link to a file of the host, or to a
-/// file in a directory of the host. Assumes so for a single file if the granted directory has more
-/// entries than are searched.
+/// file in a directory of the host. If it has more entries than are searched, the answer is `true`
+/// for a file of the host.
 fn has_another_name(own: &Path, granted: &Path) -> bool {
     let Ok(found) = std::fs::metadata(own) else { return false };
     let directory = if found.is_dir() { own } else { own.parent().unwrap_or(own) };
